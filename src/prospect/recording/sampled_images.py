@@ -6,7 +6,6 @@ call chain, its registers or its copy of a stack. So none is missed that names o
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import mmap
 import os
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapped_files import MappedFiles
 
 _WORDS_AT_A_TIME = 1 << 17
-# Those that are sorted at a time, and in all, before numpy is imported, which takes 60 ms: most
-# files that are sampled at all are met by then.
-_FEW_WORDS = 1 << 13
-_MOST_SORTED = 1 << 16
+# Searched before numpy is imported, which takes 60 ms: bytes, and addresses of other files.
+_MOST_SEARCHED_BYTES = 1 << 25
+_MOST_OTHERS = 1 << 13
+_WORD_BYTES = 8
 
 
 def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: bool) -> bytes:
@@ -38,7 +37,7 @@ def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: boo
         begin: where its records begin; they reach to its end.
         packs: whether the content is compressed.
     """
-    are_met = met(files.copies, _words(output_fd, begin))
+    are_met = met(files.copies, _records(output_fd), begin)
     kept = [copy for copy, is_met in zip(files.copies, are_met, strict=True) if is_met]
     if not kept:
         return b""
@@ -60,51 +59,66 @@ def _kept_image(copy: ImageCopy, copies: mmap.mmap) -> KeptImage:
     )
 
 
-def _words(fd: int, begin: int) -> memoryview:
-    size = os.fstat(fd).st_size // 8 * 8
-    if size <= begin:
-        return memoryview(b"").cast("Q")
+def _records(fd: int) -> mmap.mmap | bytes:
+    size = os.fstat(fd).st_size // _WORD_BYTES * _WORD_BYTES
+    if not size:
+        return b""
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        mapped = mmap.mmap(again, size, prot=mmap.PROT_READ)
+        return mmap.mmap(again, size, prot=mmap.PROT_READ)
     finally:
         os.close(again)
-    return memoryview(mapped)[begin:].cast("Q")
 
 
-def met(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
+def met(copies: Sequence[ImageCopy], records: mmap.mmap | bytes, begin: int) -> list[bool]:
     """Return of which copies a mapping has an address among words, all if records are packed.
 
     The beginning of a mapping is no such address: the record of the mapping has it.
+
+    Args:
+        copies: the copies.
+        records: the recording, in whole words.
+        begin: where its records begin, at a word.
     """
-    if len(words) and words[0] & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
+    if records[begin : begin + 4] == PERF_RECORD_COMPRESSED.to_bytes(4, "little"):
         return [True] * len(copies)
-    are_met = [False] * len(copies)
-    end = len(words)
-    # From the end: the first records are those of processes that were there before.
-    while end > max(0, len(words) - _MOST_SORTED):
-        few = [*sorted(words[max(0, end - _FEW_WORDS) : end].tolist()), 1 << 64]
-        end -= _FEW_WORDS
-        for index in _unmet(are_met):
-            are_met[index] = any(
-                few[bisect.bisect_right(few, begin)] < limit
-                for begin, limit in copies[index].ranges
-            )
-        if all(are_met):
-            return are_met
-    if end > 0:
-        unmet = _unmet(are_met)
-        many = _met_by_many([copies[index] for index in unmet], words[:end])
-        for index, is_met in zip(unmet, many, strict=True):
-            are_met[index] = is_met
-    return are_met
+    highs = sum(len(_highs(*span)[1]) for copy in copies for span in copy.ranges)
+    if highs * (len(records) - begin) > _MOST_SEARCHED_BYTES:
+        return _met_by_many(copies, records, begin)
+    are_met = [_is_met(copy, records, begin) for copy in copies]
+    unsure = [copy for copy, is_met in zip(copies, are_met, strict=True) if is_met is None]
+    sure = iter(_met_by_many(unsure, records, begin) if unsure else ())
+    return [next(sure) if is_met is None else is_met for is_met in are_met]
 
 
-def _unmet(are_met: Sequence[bool]) -> list[int]:
-    return [index for index, is_met in enumerate(are_met) if not is_met]
+def _highs(begin: int, end: int) -> tuple[int, range]:
+    """Return how many low bytes addresses within a range differ in, and the others' numbers."""
+    low_bytes = 2 if end - begin < 1 << 18 else 3
+    bits = 8 * low_bytes
+    return low_bytes, range((begin + 1) >> bits, ((end - 1) >> bits) + 1)
 
 
-def _met_by_many(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
+def _is_met(copy: ImageCopy, records: mmap.mmap | bytes, records_at: int) -> bool | None:
+    """Return whether records have an address of a copy, None after many addresses beside it."""
+    others = 0
+    for begin, end in copy.ranges:
+        low_bytes, highs = _highs(begin, end)
+        for high in highs:
+            pattern = high.to_bytes(_WORD_BYTES - low_bytes, "little")
+            at = records.find(pattern, records_at + low_bytes) - low_bytes
+            while at >= 0:
+                is_word = (at - records_at) % _WORD_BYTES == 0
+                word = records[at : at + _WORD_BYTES]
+                if is_word and begin < int.from_bytes(word, "little") < end:
+                    return True
+                others += 1
+                if others > _MOST_OTHERS:
+                    return None
+                at = records.find(pattern, at + low_bytes + 1) - low_bytes
+    return False
+
+
+def _met_by_many(copies: Sequence[ImageCopy], records: mmap.mmap | bytes, begin: int) -> list[bool]:
     import numpy as np  # noqa: PLC0415 - takes longer than a small recording
 
     ranges = [(begin + 1, end) for copy in copies for begin, end in copy.ranges]
@@ -112,8 +126,9 @@ def _met_by_many(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
     if not len(edges):
         return [False] * len(copies)
     is_between = np.zeros(len(edges) + 1, np.bool_)
+    words = np.frombuffer(records, np.uint64, offset=begin)
     for at in range(0, len(words), _WORDS_AT_A_TIME):
-        some = np.frombuffer(words[at : at + _WORDS_AT_A_TIME], np.uint64)
+        some = words[at : at + _WORDS_AT_A_TIME]
         some = some[(some >= edges[0]) & (some < edges[-1])]
         is_between[np.searchsorted(edges, some, side="right")] = True
     counts = np.append(0, np.cumsum(is_between))
