@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _WORDS_AT_A_TIME = 1 << 17
 # Searched before numpy is imported, which takes 60 ms: bytes, and addresses of other files.
-_MOST_SEARCHED_BYTES = 1 << 25
-_MOST_OTHERS = 1 << 13
+_SEARCHED_BYTES = 1 << 25
+_OTHERS = 1 << 13
 _WORD_BYTES = 8
 
 
@@ -83,7 +83,7 @@ def met(copies: Sequence[ImageCopy], records: mmap.mmap | bytes, begin: int) -> 
     if records[begin : begin + 4] == PERF_RECORD_COMPRESSED.to_bytes(4, "little"):
         return [True] * len(copies)
     highs = sum(len(_highs(*span)[1]) for copy in copies for span in copy.ranges)
-    if highs * (len(records) - begin) > _MOST_SEARCHED_BYTES:
+    if highs * (len(records) - begin) > _SEARCHED_BYTES:
         return _met_by_many(copies, records, begin)
     are_met = [_is_met(copy, records, begin) for copy in copies]
     unsure = [copy for copy, is_met in zip(copies, are_met, strict=True) if is_met is None]
@@ -112,7 +112,7 @@ def _is_met(copy: ImageCopy, records: mmap.mmap | bytes, records_at: int) -> boo
                 if is_word and begin < int.from_bytes(word, "little") < end:
                     return True
                 others += 1
-                if others > _MOST_OTHERS:
+                if others > _OTHERS:
                     return None
                 at = records.find(pattern, at + low_bytes + 1) - low_bytes
     return False
