@@ -151,9 +151,9 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
         )
     if profile.run.dropped_share:
         warnings.append(
-            f"The kernel dropped up to {profile.run.dropped_share:.1%} of the samples, because another"
-            " tracer's BPF programs ran as Python functions were read; they are lost in the sample"
-            " accounting, and in no other figure (--no-python drops none)."
+            f"The kernel dropped up to {profile.run.dropped_share:.1%} of the samples, because"
+            " another tracer's BPF programs ran as Python functions were read; they are lost in the"
+            " sample accounting, and in no other figure (--no-python drops none)."
         )
     for counter, what in _LOST_RECORDS.items():
         if records := int(counters.get(counter, 0)):
