@@ -114,7 +114,10 @@ def test_each_function_has_its_share(python, tmp_path):
 
 @pytest.mark.parallel
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads them on x86-64 only")
-@pytest.mark.parametrize(("command", "script"), [("ruby", "split.rb"), ("php", "split.php")])
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [("ruby", "split.rb"), ("ruby", "c_functions.rb"), ("php", "split.php")],
+)
 def test_ruby_and_php_have_their_shares(command, script, tmp_path):
     if not shutil.which(command):
         pytest.skip(f"no {command} is installed")

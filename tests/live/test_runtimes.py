@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,6 +25,7 @@ pytestmark = [
 # Four standard deviations of a share of 1,000 samples, and what starting takes.
 SLACK = 0.07
 RUBY, PHP = ("ruby", "split.rb"), ("php", "split.php")
+RUBY_IN_C = ("ruby", "c_functions.rb")
 PHP_JIT = ("-dopcache.enable_cli=1", "-dopcache.jit=tracing", "-dopcache.jit_buffer_size=32M")
 
 
@@ -44,18 +48,8 @@ def recorded(tmp_path, program, *options):
     return file, told, [(stack.split(";"), int(count)) for stack, _, count in rows]
 
 
-@pytest.mark.parametrize(
-    ("program", "options"),
-    [
-        pytest.param(RUBY, (), marks=pytest.mark.nightly),  # others count it interpreted
-        (RUBY, ("--yjit",)),
-        pytest.param(PHP, (), marks=pytest.mark.nightly),
-        (PHP, PHP_JIT),
-    ],
-    ids=["ruby", "yjit", "php", "php jit"],
-)
-def test_each_function_has_its_share(program, options, tmp_path):
-    file, told, stacks = recorded(tmp_path, program, *options)
+def check_shares(told, stacks):
+    """Compare the share of each function, with all that it calls, with what the program says."""
     counts = dict.fromkeys(told, 0)
     for stack, count in stacks:
         for frame in stack:
@@ -68,7 +62,35 @@ def test_each_function_has_its_share(program, options, tmp_path):
     assert total > 700
     for name, share in told.items():
         assert counts[name] / total == pytest.approx(share, abs=SLACK), name
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        pytest.param(RUBY, (), marks=pytest.mark.nightly),  # others count it interpreted
+        (RUBY, ("--yjit",)),
+        pytest.param(PHP, (), marks=pytest.mark.nightly),
+        (PHP, PHP_JIT),
+    ],
+    ids=["ruby", "yjit", "php", "php jit"],
+)
+def test_each_function_has_its_share(program, options, tmp_path):
+    file, told, stacks = recorded(tmp_path, program, *options)
+    check_shares(told, stacks)
     text = ran(*PROSPECT, "report", "--format", "json", str(file))
     assert f'"object_kind": "{program[0]}"' in text.replace('":"', '": "')
     source = ran(*PROSPECT, "annotate", "--source", "recursion", str(file))
     assert "n < 2" in source
+
+
+def test_c_functions_of_ruby_have_rows(tmp_path):
+    file, told, stacks = recorded(tmp_path, RUBY_IN_C)
+    check_shares(told, stacks)
+    lines = [";".join(stack) for stack, _ in stacks]
+    # What they call is inside of them, in the order of the calls.
+    calls = re.compile(r"Enumerable#inject[^;]*;Range#each[^;]*;block \(2 levels\) in <main>")
+    assert any(calls.search(line) for line in lines)
+    assert not any("[not read]" in line for line in lines)
+    report = ran(*PROSPECT, "report", "-m", "0", "--format", "csv", str(file))
+    found = {(row["function"], row["object_kind"]) for row in csv.DictReader(io.StringIO(report))}
+    assert ("Array#sort!", "ruby") in found

@@ -3,8 +3,9 @@
 By version of CRuby, for 64-bit builds. The execution context begins with the VM stack, its size in
 words, and the innermost control frame, in all of them.
 
-Defined by: ``vm_core.h``, ``iseq.h``, ``iseq.c`` and ``include/ruby/internal/core/rstring.h`` of
-CRuby 2.7 to 3.4.
+Defined by: ``vm_core.h``, ``iseq.h``, ``iseq.c``, ``method.h``, ``symbol.c``, ``internal/class.h``,
+``include/ruby/st.h`` and ``include/ruby/internal/core/rstring.h`` of CRuby 2.7
+to 3.4.
 """
 
 from __future__ import annotations
@@ -15,9 +16,28 @@ from prospect.records import NamedTuple
 CONTEXT_THREAD, THREAD_ID = 56, 72
 # Flags of an object: its type, and the kind of an internal one: a block that is a C function,
 # or an instruction sequence, which has its body at an offset.
-TYPE_MASK, TYPE_STRING, TYPE_ARRAY = 0x1F, 0x05, 0x07
-IMEMO_MASK, IMEMO_IFUNC, IMEMO_ISEQ = 0xF01F, 0x401A, 0x701A
+TYPE_MASK, TYPE_CLASS, TYPE_STRING, TYPE_ARRAY = 0x1F, 0x02, 0x05, 0x07
+IMEMO_MASK, IMEMO_IFUNC, IMEMO_METHOD, IMEMO_ISEQ = 0xF01F, 0x401A, 0x601A, 0x701A
 ISEQ_BODY = 16
+# A control frame: its environment. In front of that is the method entry, and in it are flags that
+# begin with the kind of the frame: here a method that is a C function.
+FRAME_ENVIRONMENT, METHOD_BEFORE = 32, 16
+FRAME_KIND_MASK, FRAME_OF_C = 0x7FFF0001, 0x55550001
+# Method entry: flags, class, definition, name as called, owner. Definition: its own name.
+METHOD_BYTES, DEFINITION_NAME = 40, 32
+# A name is a number: that of an operator, or above its lowest bits. The symbol table: the array of
+# arrays that have a string and a symbol for each number.
+OPERATOR_END, NAME_SHIFT = 1024, 4
+SYMBOL_ARRAYS, IN_ARRAY_SHIFT = 16, 9
+# An array: whether its elements are in the object; its length, its room, where its elements are.
+ARRAY_INSIDE, ARRAY_LENGTH = 1 << 13, 16
+# A class of up to 3.1: its extension, in that the table of its variables; where the table has the
+# end of its entries, then where these are: hash, key, value. An object's class.
+CLASS_EXTENSION, CLASS_VARIABLES = 24, 8
+TABLE_ENTRIES, ENTRY_BYTES = 40, 24
+OBJECT_CLASS = 8
+# In the mark of a frame: it is a C function's.
+IN_C = 2
 # rb_iseq_constant_body: its kind and how many words of code it has (32 bits each), the code, and
 # from its location the path, the label, the first line.
 BODY_SIZE, BODY_CODE = 4, 8
@@ -44,6 +64,9 @@ class RubyLayout(NamedTuple):
         short_text: RString: where the text begins if it is in the object.
         has_short_length: whether its length is in the flags then.
         has_fixnum: whether the first line is a Ruby number.
+        singleton: the flag of classes that have the methods of one object.
+        attached: where such a class has that object; 0 if it is in the table of its variables, or
+            not known.
     """
 
     frame_bytes: int
@@ -52,6 +75,8 @@ class RubyLayout(NamedTuple):
     short_text: int
     has_short_length: int
     has_fixnum: int
+    singleton: int = 1 << 12
+    attached: int = 0
 
 
 _OLD = RubyLayout(56, 120, 8, 16, 1, 1)
@@ -60,6 +85,6 @@ LAYOUTS = {
     0x300: _OLD,
     0x301: _OLD._replace(frame_bytes=64, line_bytes=12),
     0x302: RubyLayout(64, 112, 12, 24, 0, 0),
-    0x303: RubyLayout(56, 112, 12, 24, 0, 0),
-    0x304: RubyLayout(56, 112, 12, 24, 0, 0),
+    0x303: RubyLayout(56, 112, 12, 24, 0, 0, attached=128),
+    0x304: RubyLayout(56, 112, 12, 24, 0, 0, singleton=1 << 13, attached=128),
 }

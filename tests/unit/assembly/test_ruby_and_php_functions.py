@@ -98,6 +98,25 @@ def test_a_function_of_ruby(described, first):
     assert is_own
 
 
+@pytest.mark.parametrize(
+    ("scope", "is_of_class", "name"),
+    [
+        (b"Some::Name", 0, "Some::Name#sort!"),
+        (b"Integer", 1, "Integer.sort!"),
+        (b"#<Class:0x00007f>", 0, "sort!"),  # differs in each run
+        (None, 1, "sort!"),
+    ],
+)
+def test_a_c_function_of_ruby(scope, is_of_class, name):
+    texts = [(wire.KIND_NAME, b"sort!", is_of_class)]
+    texts += [(wire.KIND_SCOPE, scope, is_of_class)] if scope else []
+    image = runtime_image(wire.RUBY, 0x301, 12)
+    code, places, is_own = functions(image, texts, [(CODE, 0, ruby.IN_C, 0)])
+    assert code == [("[ruby]", name, 0, KIND_RUBY)]
+    assert places == [("[ruby]", 0)]
+    assert is_own
+
+
 def test_a_method_of_php_and_what_is_written_in_c():
     first = 7 | 9 << 32
     texts = [

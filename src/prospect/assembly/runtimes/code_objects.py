@@ -166,11 +166,17 @@ _LINE_BYTES_MASK, _FIXNUM = 0xFF, 1 << 8
 
 
 def describe_ruby(text: CodeText, image: RuntimeImage) -> Described:
-    """Return the function of an instruction sequence and its lines."""
+    """Return the function of an instruction sequence and its lines, or one that is written in C."""
+    name = decoded(text.name) if text.name else ""
+    if text.file is None:
+        scope = decoded(text.scope) if text.scope else ""
+        # One without a name has an address instead.
+        if scope and not scope.startswith("#<"):
+            name = f"{scope}{'.' if text.beginning else '#'}{name}"
+        return Described(RuntimeFunction("[ruby]", name or "?", 0))
     first = text.beginning >> 1 if image.described & _FIXNUM else text.beginning & 0xFFFFFFFF
     first = first if first < _MOST_LINE else 0
-    file = decoded(text.file) if text.file else ""
-    name = decoded(text.name) if text.name else ""
+    file = decoded(text.file)
     lines = None
     size = image.described & _LINE_BYTES_MASK
     has_positions = len(text.positions or b"") >= ruby.NEAR_BYTES

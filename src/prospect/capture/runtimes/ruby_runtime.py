@@ -2,8 +2,8 @@
 
 The place of a thread's pointer to its context is known from the code of rb_thread_current(), which
 loads it. Before 3.0 there is one pointer, to the context of the thread that has the interpreter's
-lock: other threads are not read. C functions have control frames without an instruction sequence:
-they are not shown, and a frame that one of them called begins a run of the evaluation loop.
+lock: other threads are not read. C functions have control frames without an instruction sequence,
+and a frame that one of them called begins a run of the evaluation loop.
 
 Defined by: `abi.ruby`; "ELF Handling For Thread-Local Storage" for the code and the vector of
 modules, as glibc has it on x86-64 (``sysdeps/generic/dl-dtv.h``).
@@ -18,8 +18,9 @@ from prospect.abi import ruby
 from prospect.abi import runtime_frames as wire
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
+from prospect.capture.runtimes import ruby_methods as methods
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
-from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.ruby_methods import AT
 from prospect.capture.runtimes.runtime import Image, Runtime, Unknown
 from prospect.capture.runtimes.walk_names import send_bytes
 from prospect.capture.runtimes.walk_parts import (
@@ -72,7 +73,6 @@ _MOST_STACK_WORDS = 1 << 28
 # lea disp32(%rip), %rdi with a prefix; mov %fs:disp32, %rax; mov disp32(%rip), %rax.
 _LEA, _LOAD_FIXED, _LOAD_OFFSET = b"\x66\x48\x8d\x3d", b"\x64\x48\x8b\x04\x25", b"\x48\x8b\x05"
 
-AT = Fields(("storage",), ("access", "offset", *ruby.RubyLayout._fields))
 # The pieces of insns_info, where they are read to.
 _LINES, _TABLE, _COUNT = OWN[4], OWN[1], OWN[2]
 # The program counter of the frame.
@@ -82,7 +82,7 @@ _COUNTER = OWN[0]
 def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
     """Return the Ruby in a file, None if there is none; raises as other detectors."""
     code = [segment for segment in file.segments if segment.is_code]
-    symbols = file.find((_VERSION, _THREAD, _LOOP, _CONTEXT))
+    symbols = file.find((_VERSION, _THREAD, _LOOP, _CONTEXT, *methods.SYMBOLS))
     if not code or _VERSION not in symbols or _THREAD not in symbols:
         return None
     major, minor = struct.unpack("<ii", file.at(symbols[_VERSION][0], 8))
@@ -98,13 +98,14 @@ def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG00
     if layout is None or place is None:
         return Unknown(wire.RUBY, version)
     access, storage, offset = place
+    path_key, class_path = methods.find_path(file, symbols)
     loop, loop_bytes = symbols.get(_LOOP, (code[0].address, 0))
     return Image(
         runtime=wire.RUBY,
         version=version,
         described=layout.line_bytes | layout.has_fixnum << 8,
-        addresses=(storage,),
-        words=(access, offset, *layout),
+        addresses=(storage, methods.find_symbols(file, symbols), path_key),
+        words=(access, offset, class_path, *layout),
         text=(code[0].address, code[0].address + code[0].size),
         loop=(loop, loop + loop_bytes),
         is_fixed=file.kind == ET_EXEC,
@@ -214,6 +215,9 @@ def _frame() -> Iterator[Item]:
     yield from read_window(AT["frame_bytes"], "walk_fault", down=False)
     yield asm.load(abi.BPF_DW, R2, R5, WINDOW_AT)
     yield asm.store(abi.BPF_DW, FP, _COUNTER, R2)
+    yield asm.load(abi.BPF_DW, R2, R5, WINDOW_AT + ruby.FRAME_ENVIRONMENT)
+    yield asm.store(abi.BPF_DW, FP, POINTER, R2)
+    yield asm.store(abi.BPF_DW, FP, HANDLE, 0)
     yield asm.load(abi.BPF_DW, R3, R5, WINDOW_AT + 16)
     yield asm.load(abi.BPF_DW, R1, FP, FRAME)
     yield asm.load(abi.BPF_W, R2, ENTRY, AT["frame_bytes"])
@@ -240,18 +244,23 @@ def _frame() -> Iterator[Item]:
 
 
 def _mark_callee() -> Iterator[Item]:
-    """Leave out a C function, or the end; the loop began again for what it called."""
+    """Begin a C function, or leave out what is none: the loop began again for what it called."""
     yield Label("in_c")
     yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "marked")
     yield asm.alu(abi.BPF_SUB, R1, 1)
-    yield asm.jump_if(abi.BPF_JGE, R1, wire.MOST_FRAMES, "next")
+    yield asm.jump_if(abi.BPF_JGE, R1, wire.MOST_FRAMES, "marked")
     yield asm.alu(abi.BPF_LSH, R1, 4)
     yield asm.alu(abi.BPF_ADD, R1, SCRATCH)
     yield asm.load(abi.BPF_W, R2, R1, FRAMES_AT + 12)
+    # C functions call each other without the loop.
+    yield asm.move(R3, R2)
+    yield asm.alu(abi.BPF_AND, R3, ruby.IN_C)
+    yield asm.jump_if(abi.BPF_JNE, R3, 0, "marked")
     yield asm.alu(abi.BPF_OR, R2, wire.OUTERMOST)
     yield asm.store(abi.BPF_W, R1, FRAMES_AT + 12, R2)
-    yield asm.jump("next")
+    yield Label("marked")
+    yield from methods.identify_method("recalled", "next")
 
 
 def _find_instruction() -> Iterator[Item]:
@@ -282,7 +291,9 @@ def _sign(_maps: Maps) -> Iterator[Item]:
 
 
 def _send(maps: Maps) -> Iterator[Item]:
-    """Send label, path and lines of the instruction sequence in `CODE`."""
+    """Send label, path and lines of the sequence in `CODE`, or the names of a C function."""
+    yield asm.load(abi.BPF_DW, R1, FP, HANDLE)
+    yield asm.jump_if(abi.BPF_JNE, R1, 0, "of_c")
     yield asm.load(abi.BPF_DW, R3, FP, CODE)
     yield asm.alu(abi.BPF_ADD, R3, ruby.ISEQ_BODY)
     yield from read(HANDLE, 8)
@@ -291,7 +302,7 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield from _field_of_body(ruby.BODY_LABEL, POINTER)
     yield from _check_string("named")
     yield from begin_name("all_named")
-    yield from _send_string(maps, wire.KIND_NAME, wire.MOST_NAME_BYTES)
+    yield from _send_string(maps, wire.KIND_NAME, wire.MOST_NAME_BYTES, "name")
     yield from _field_of_body(ruby.BODY_PATH, POINTER)
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)
     yield from read(HEAD, 16)
@@ -313,9 +324,29 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, FP, POINTER, R1)
     yield Label("has_path")
     yield from _check_string("named")
-    yield from _send_string(maps, wire.KIND_FILE, wire.MOST_FILE_BYTES)
+    yield from _send_string(maps, wire.KIND_FILE, wire.MOST_FILE_BYTES, "file")
     yield from _send_lines(maps)
+    yield asm.jump("no_lines")
+    yield from _send_method(maps)
     yield Label("no_lines")
+
+
+def _send_method(maps: Maps) -> Iterator[Item]:
+    """Send the name and the class of a C function."""
+    yield Label("of_c")
+    yield from methods.find_names()
+    for slot, kind, label in (
+        (methods.NAME, wire.KIND_NAME, "of_c_name"),
+        (methods.SCOPE, wire.KIND_SCOPE, "of_c_class"),
+    ):
+        yield asm.load(abi.BPF_DW, R1, FP, slot)
+        yield asm.store(abi.BPF_DW, FP, POINTER, R1)
+        if kind == wire.KIND_NAME:
+            yield from _check_string("named")
+            yield from begin_name("all_named")
+        else:
+            yield from _check_string("no_lines")
+        yield from _send_string(maps, kind, wire.MOST_NAME_BYTES, label)
 
 
 def _field_of_body(offset: int, slot: int) -> Iterator[Item]:
@@ -335,9 +366,8 @@ def _check_string(failed: str) -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_STRING, failed)
 
 
-def _send_string(maps: Maps, kind: int, most: int) -> Iterator[Item]:
+def _send_string(maps: Maps, kind: int, most: int, label: str) -> Iterator[Item]:
     """Send the string that `_check_string` has read."""
-    label = f"string_{kind}"
     yield asm.load(abi.BPF_DW, R4, FP, HEAD + ruby.STRING_LENGTH)
     yield asm.load(abi.BPF_DW, R1, FP, HEAD)
     yield asm.move(R2, R1)
