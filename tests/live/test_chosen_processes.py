@@ -119,6 +119,23 @@ def test_only_the_command_and_its_descendants_have_copies(tmp_path, stranger):
     assert (found.is_clock & (found.pid == stranger)).any()
 
 
+def test_mappings_of_strangers_are_those_with_samples(tmp_path, stranger):
+    recording = record(tmp_path, "--call-graph", "dwarf", sys.executable, "-c", FAMILY)
+    found = Recorded(recording)
+    mmaps, samples = found.events.mmaps, found.events.samples
+    family = sorted(found.family(recording.info.extras["command_pid"]))
+    of_stranger = samples.ip[found.is_user & (found.pid == stranger)]
+    rows = np.flatnonzero(mmaps.pid == stranger)
+    starts, ends = mmaps.start[rows], mmaps.start[rows] + mmaps.length[rows]
+    is_met = (of_stranger >= starts[:, None]) & (of_stranger < ends[:, None])
+    assert is_met.any(axis=1).all()
+    assert is_met.any(axis=0).all()
+    assert len(set(mmaps.pid[mmaps.pid >= 0].tolist())) <= len(set(found.pid.tolist()) | {*family})
+    files = set(zip(mmaps.major, mmaps.minor, mmaps.inode, strict=True))
+    columns = recording.info.extras["mapped_files"]
+    assert set(zip(columns["major"], columns["minor"], columns["inode"], strict=True)) <= files
+
+
 @pytest.mark.usefixtures("stranger")
 def test_each_tick_makes_one_sample(tmp_path):
     line = ("--call-graph", "dwarf", sys.executable, "-c", SPIN.format(0.4))

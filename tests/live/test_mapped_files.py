@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def test_a_program_that_is_put_back_after_the_recording_is_named(tmp_path):
 
 @pytest.mark.parallel
 def test_the_readers_own_time_is_prospects(tmp_path):
-    record(tmp_path / "r", "true")
+    record(tmp_path / "r", sys.executable, "-c", "")
     with open_recording(str(tmp_path / "r")) as opened:
         extras = opened.info.extras
     assert len(extras["recorder_pids"]) == 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.loop.command import Command
 from prospect.capture.machine.kept_jit_files import JitFiles
 from prospect.capture.machine.surroundings import calls_before, describe_surroundings
@@ -172,7 +173,6 @@ def follow(started: Started) -> RecordingResult:
         if python:
             extras["dropped_share"] = python.dropped_share
         extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
-        extras["mapped_files"] = describe_files(read_files)
         for of_child in (one.used_s for one in (mapped_files.reader, jit_files, *readers)):
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
@@ -199,6 +199,9 @@ def _written(
     extras: dict[str, Any],
 ) -> RecordingResult:
     """Write what is known of the run behind the records."""
+    if started.sink.keeps_records:
+        read_files = _mended(started, read_files, result)
+    extras["mapped_files"] = describe_files(read_files)
     info = _info(started.options, started.events, background, extras)
     info = info._replace(build_ids=(*info.build_ids, *build_ids_by_path(read_files)))
     if started.mapped_files.copies:
@@ -218,16 +221,37 @@ def _written(
         if isinstance(started.sink, CompressedSink):
             info = info._replace(compression=started.sink.compression())
         return _finish(started.writer, info, result)
+    return _finish(started.writer, info, result)
+
+
+def _mended(
+    started: Started, read_files: list[ReadFile], result: RecordingResult
+) -> list[ReadFile]:
+    """Repair records, and drop mappings of other processes that no sample needs.
+
+    Returns:
+        The mapped files that are left.
+    """
+    from prospect.recording.mending import mend_records  # noqa: PLC0415 - at the end
+
+    options, fd, begin = started.options, started.output_fd, started.writer.data_offset
+    events = started.events.descriptions()
     if started.mapped_files.has_leaked_bits:
         from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - rarely needed
 
-        clear_build_id_bits(started.output_fd, started.writer.data_offset)
-    if started.sink.keeps_records:
-        from prospect.recording.mending import mend_records  # noqa: PLC0415 - at the end
+        clear_build_id_bits(fd, begin)
+    mend_records(fd, begin, os.fstat(fd).st_size, events)
+    has_others = started.events.plan.scope == SCOPE_SYSTEM and not options.of_all
+    if result.is_cut or not (has_others and (options.pids or options.command)):
+        return read_files
+    if options.images != "packed":  # nobody keeps the recording
+        return read_files
+    from prospect.recording.unsampled_mappings import drop_unsampled_mappings  # noqa: PLC0415 - only if it stays
 
-        end = os.fstat(started.output_fd).st_size
-        mend_records(started.output_fd, started.writer.data_offset, end, info.events)
-    return _finish(started.writer, info, result)
+    files = drop_unsampled_mappings(fd, begin, events, options.pids or (started.command.pid,))
+    if files is None:
+        return read_files
+    return [one for one in read_files if (one.major, one.minor, one.inode) in files]
 
 
 def _finish(
