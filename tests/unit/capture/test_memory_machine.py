@@ -164,3 +164,22 @@ def test_thread_pointers_are_found():
     assert found[0][0] == found[0][1]
     assert found[1][0] == found[1][1]
     assert pointers.of(1 << 30) == 0
+
+
+def test_a_thread_is_found_by_another_ones_list(monkeypatch):
+    # Two stacks in one mapping, as since glibc 2.42: only the upper thread is at its end.
+    size, tid = 1 << 18, 1 << 23
+    buffer = ctypes.create_string_buffer(size + 64)
+    shift = -ctypes.addressof(buffer) % 64
+    base = ctypes.addressof(buffer) + shift
+    upper, lower, head = size - 0x1000, size // 2, 0x100
+    for at, number in ((upper, tid), (lower, tid + 1)):
+        struct.pack_into("<QQQ", buffer, shift + at, base + at, 0, base + at)
+        struct.pack_into("<I", buffer, shift + at + 720, number)
+    for at, after in ((upper, head), (head, lower), (lower, upper)):
+        struct.pack_into("<Q", buffer, shift + at + 704, base + after + 704)
+    monkeypatch.setattr(ThreadPointers, "_mappings", lambda _: [(base, base + size)])
+    pointers = ThreadPointers(ProcessMemory(os.getpid()))
+    assert pointers.of(tid + 1) == base + lower
+    assert pointers.of(tid) == base + upper
+    assert pointers.of(tid + 2) == 0

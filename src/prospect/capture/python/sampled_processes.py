@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from itertools import islice
+from itertools import chain, islice
 
 from prospect.abi import runtime_frames as wire
 from prospect.abi.cpython import PTHREAD_TID_OFFSETS
@@ -283,16 +283,20 @@ class SampledProcesses:
 # The kernel does not say to users what it loads into the register. It points to the C library's
 # struct pthread, which begins with its own address, twice, and has the number that gettid()
 # returns. For a new thread that is at the end of its stack, for the first one in its own pages.
+# Since glibc 2.42 several stacks may be one mapping. The structures of all threads but the first
+# are in one list, so another thread's leads to it.
 #
 # Defined by: ``sysdeps/x86_64/nptl/tls.h`` (tcbhead_t) and ``nptl/descr.h`` of glibc.
 
 _TID_OFFSET = PTHREAD_TID_OFFSETS[0]
 _SELF_OFFSET = 16
+_LIST_OFFSET, _ALIGNMENT = _TID_OFFSET - 16, 64
 # What one search looks at: so much at the end of each mapping without a file, the first of them.
 _MOST_BYTES, _MOST_MAPPINGS = 1 << 15, 256
 # Searches for threads that were not found, of a process.
 _MOST_FAILURES = 16
 _MOST_CANDIDATES = 16
+_MOST_LINKED = 1024
 
 
 class ThreadPointers:
@@ -313,6 +317,7 @@ class ThreadPointers:
             return 0
         candidates = islice(self._candidates(tid), _MOST_CANDIDATES)
         found = next((one for one in candidates if self._is_of(one, tid)), 0)
+        found = found or self._linked(tid)
         if not found:
             self._failures += 1
         elif len(self._known) < _MOST_THREADS:
@@ -321,12 +326,7 @@ class ThreadPointers:
 
     def _candidates(self, tid: int) -> Iterator[int]:
         number = tid.to_bytes(4, "little")
-        for mapped, end in self._mappings():
-            begin = max(mapped, end - _MOST_BYTES)
-            try:
-                content = self._memory.read(begin, end - begin)
-            except UnreadableError:
-                continue
+        for begin, content in self._ends():
             # No call of the kernel for each: the memory may be full of such numbers.
             at = content.find(number, _TID_OFFSET)
             while at >= 0:
@@ -334,6 +334,39 @@ class ThreadPointers:
                 if content.startswith(own, at - _TID_OFFSET):
                     yield begin + at - _TID_OFFSET
                 at = content.find(number, at + 1)
+
+    def _linked(self, tid: int) -> int:
+        """Return the pointer of a thread to which others' lead; 0 if none does."""
+        known = list(self._known.values())[-_MOST_CANDIDATES:]
+        for other in chain(known, islice(self._others(), _MOST_CANDIDATES)):
+            at = other
+            for _ in range(_MOST_LINKED):
+                try:
+                    at = self._memory.number(at + _LIST_OFFSET) - _LIST_OFFSET
+                except OSError:
+                    break
+                if at <= 0 or at == other:
+                    break
+                if self._is_of(at, tid):
+                    return at
+        return 0
+
+    def _others(self) -> Iterator[int]:
+        """Give what looks like the pointer of any thread."""
+        for begin, content in self._ends():
+            for at in range(0, len(content) - _TID_OFFSET, _ALIGNMENT):
+                own = (begin + at).to_bytes(8, "little")
+                if content.startswith(own, at) and content.startswith(own, at + _SELF_OFFSET):
+                    yield begin + at
+
+    def _ends(self) -> Iterator[tuple[int, bytes]]:
+        """Give the ends of mappings that may have such structures, and where these begin."""
+        for mapped, end in self._mappings():
+            begin = max(mapped, end - _MOST_BYTES)
+            try:
+                yield begin, self._memory.read(begin, end - begin)
+            except UnreadableError:
+                continue
 
     def _mappings(self) -> Iterator[tuple[int, int]]:
         """Give begin and end of writable memory without a file."""
