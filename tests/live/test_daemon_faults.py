@@ -90,6 +90,7 @@ def built(path, text):
     return path
 
 
+@pytest.mark.nightly
 @pytest.mark.parallel
 def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     with RunningDaemon(tmp_path / "s", "-H", "4999", load=BUSY) as daemon:
