@@ -52,7 +52,7 @@ def recorded(tmp_path_factory):
     (directory / "hot.c").write_text(SOURCE)
     command = ["gcc", "-g", "-O2", "-o", "annotated", str(directory / "hot.c")]
     subprocess.run(command, cwd=directory, check=True)
-    ran = run("record", "-o", "hot.data", "./annotated", cwd=directory)
+    ran = run("record", "--no-python", "-o", "hot.data", "./annotated", cwd=directory)
     if ran.returncode:
         pytest.skip(f"no recording can be made here: {ran.stderr}")
     return directory

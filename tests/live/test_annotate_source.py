@@ -55,7 +55,7 @@ def recorded(tmp_path_factory):
     (directory / "src" / "hot.c").write_text(SOURCE)
     command = ["gcc", "-g", "-O2", "-o", "hot", str(directory / "src" / "hot.c")]
     subprocess.run(command, cwd=directory, check=True)
-    line = [*PROSPECT, "record", "-o", "hot.data", "./hot"]
+    line = [*PROSPECT, "record", "--no-python", "-o", "hot.data", "./hot"]
     subprocess.run(line, cwd=directory, check=True, capture_output=True, timeout=120)
     return directory
 

@@ -88,7 +88,7 @@ def wanted(profile: library.Profile, column: str) -> set[int]:
 
 
 def test_root_sees_the_whole_system_and_reports_on_what_was_named(here, busy):
-    ran = run("record", "-H2000", "-p", str(busy.pid), "--for", "0.5", "-o", "r")
+    ran = run("record", "--no-python", "-H2000", "-p", str(busy.pid), "--for", "0.5", "-o", "r")
     assert ran.returncode == 0
     hits, profile = hits_by_pid("r")
     assert hits[busy.pid] > 50
@@ -114,7 +114,7 @@ def test_the_report_says_whom_it_is_of(here, busy):
 def test_perf_reads_a_recording_of_what_ran_already(here, busy):
     if not shutil.which("perf"):
         pytest.skip("perf is not installed")
-    run("record", "-p", str(busy.pid), "--for", "0.3", "-o", "r")
+    run("record", "--no-python", "-p", str(busy.pid), "--for", "0.3", "-o", "r")
     command = ["perf", "report", "-i", "r", "--stdio", "--sort", "pid", "--pid", str(busy.pid)]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{busy.pid}:{Path(sys.executable).name}" in told.stdout
@@ -154,11 +154,11 @@ def test_it_ends_when_all_that_it_watches_have_ended(here, start, busy):
     assert ran.returncode == 0
     assert library.open("r").run.wall_seconds < 30
     both = f"{short.pid},{busy.pid}"
-    ran = run("record", "-p", both, "--for", "0.2", "-o", "r")
+    ran = run("record", "--no-python", "-p", both, "--for", "0.2", "-o", "r")
     # It has ended, and is not waited for, but nobody has asked for its status yet.
     assert ran.returncode == 0
     short.wait()
-    ran = run("record", "-p", both, "--for", "5", "-o", "r")
+    ran = run("record", "--no-python", "-p", both, "--for", "5", "-o", "r")
     assert (ran.returncode, ran.stderr) == (1, f"prospect: there is no process {short.pid} (-p)\n")
 
 
@@ -183,7 +183,7 @@ def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, 
 )
 def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_all):
     whom = [] if is_of_all else ["-p", str(busy.pid)]
-    with running([*PROSPECT, "record", "-H2000", "-o", "r", *whom]) as recorder:
+    with running([*PROSPECT, "record", "--no-python", "-H2000", "-o", "r", *whom]) as recorder:
         wait_until_it_watches(recorder.pid)
         time.sleep(0.4)
         recorder.send_signal(number)
@@ -197,7 +197,8 @@ def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_
 
 
 def test_a_command_says_how_long_and_its_status_counts(here, busy):
-    ran = run("record", "-H2000", "-p", str(busy.pid), "-o", "r", "sh", "-c", f"{BURN}; exit 3")
+    words = ["record", "--no-python", "-H2000", "-p", str(busy.pid), "-o", "r"]
+    ran = run(*words, "sh", "-c", f"{BURN}; exit 3")
     assert ran.returncode == 3
     hits, profile = hits_by_pid("r")
     assert hits[busy.pid] > 20

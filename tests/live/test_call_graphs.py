@@ -42,7 +42,8 @@ def chain_of(tmp_path_factory, programs):
 
 def recorded(directory, mode, *command):
     file = directory / "perf.data"
-    line = [*PROSPECT, "record", "-H", "1000", "--call-graph", mode, "-o", file, *command]
+    line = [*PROSPECT, "record", "--no-python", "-H", "1000", "--call-graph", mode]
+    line += ["-o", file, *command]
     subprocess.run([str(word) for word in line], check=True, timeout=100, capture_output=True)
     return file
 

@@ -31,6 +31,14 @@ pytestmark = [
     pytest.mark.skipif(bool(filter_obstacle()), reason="processes cannot be chosen here"),
 ]
 
+# All tests of this file run next to it.
+HALF_BUSY = """
+import time
+while True:
+    until = time.process_time() + 0.01
+    while time.process_time() < until: pass
+    time.sleep(0.01)
+"""
 SPIN = "import time; until = time.process_time() + {}\nwhile time.process_time() < until: pass"
 # A thread forks, a child executes another program, and a thread other than the first calls exec.
 FAMILY = """
@@ -53,7 +61,7 @@ time.sleep(60)
 @pytest.fixture(scope="module")
 def stranger():
     """Run a program that is no descendant of what is recorded."""
-    process = subprocess.Popen([sys.executable, "-c", SPIN.format(300)])
+    process = subprocess.Popen([sys.executable, "-c", HALF_BUSY])
     yield process.pid
     process.kill()
     process.wait()
@@ -61,7 +69,7 @@ def stranger():
 
 def record(tmp_path, *words):
     file = tmp_path / "run.data"
-    line = [*PROSPECT, "record", "-H", "400", "-o", str(file), *words]
+    line = [*PROSPECT, "record", "--no-python", "-H", "400", "-o", str(file), *words]
     subprocess.run(line, check=True, timeout=120, capture_output=True)
     return open_recording(str(file))
 

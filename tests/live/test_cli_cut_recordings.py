@@ -46,7 +46,9 @@ def test_a_killed_prospect_leaves_a_readable_recording_and_nothing_else(here):
 def test_a_killed_recording_has_the_times_of_what_was_written(here):
     """The whole machine is sampled, so all CPUs' times add up to the interval, by any clock."""
     command = ["sh", "-c", f"echo $$ >pid; touch started; while :; do {BURN}; done"]
-    process = subprocess.Popen([*PROSPECT, "record", "-M10", "-o", "run.data", *command])
+    process = subprocess.Popen(
+        [*PROSPECT, "record", "--no-python", "-M10", "-o", "run.data", *command]
+    )
     wait_for((here / "started").exists)
     time.sleep(1.5)
     process.kill()
@@ -71,7 +73,9 @@ def test_a_killed_recording_has_the_times_of_what_was_written(here):
 
 
 def test_perf_reads_a_killed_recording_as_if_nothing_stood_before_the_records(here):
-    process = subprocess.Popen([*PROSPECT, "record", "-M10", "-o", "run.data", "sleep", "30"])
+    process = subprocess.Popen(
+        [*PROSPECT, "record", "--no-python", "-M10", "-o", "run.data", "sleep", "30"]
+    )
     wait_for(lambda: Path("run.data").exists() and Path("run.data").stat().st_size > 60_000)
     process.kill()
     process.wait(30)

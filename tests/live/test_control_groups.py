@@ -58,7 +58,7 @@ def groups_of(path):
 def test_samples_know_the_control_group_also_one_that_is_made_meanwhile(here, groups):
     early, late = groups
     Path("both").write_text(f"sh -c '{SPIN}' {early} & mkdir {late} && sh -c '{SPIN}' {late}; wait")
-    ran = run("record", "-H", "1000", "-o", "r", "sh", "both")
+    ran = run("record", "--no-python", "-H", "1000", "-o", "r", "sh", "both")
     assert ran.returncode == 0, ran.stderr
     assert {"/prospect-test.service", "/prospect-late"} <= groups_of("r")
     text = run("report", "r").stdout
@@ -86,7 +86,7 @@ def test_hostile_names_of_groups_are_shown_as_text(here, groups):
             group.mkdir()
         spins = [f"sh -c '{SPIN.replace('0.5', '0.2')}' {shlex.quote(str(one))} &" for one in made]
         Path("all").write_text("\n".join([*spins, "wait"]))
-        ran = run("record", "-H", "1000", "-o", "r", "sh", "all")
+        ran = run("record", "--no-python", "-H", "1000", "-o", "r", "sh", "all")
     finally:
         for group in made:
             with suppress(OSError):
@@ -117,7 +117,8 @@ def test_perf_sorts_our_recording_by_them(here, groups):
     if not shutil.which("perf"):
         pytest.skip("perf is not installed")
     early, _ = groups
-    assert run("record", "-H", "1000", "-o", "r", "sh", "-c", SPIN, str(early)).returncode == 0
+    words = ("-H", "1000", "-o", "r", "sh", "-c", SPIN, str(early))
+    assert run("record", "--no-python", *words).returncode == 0
     assert "/prospect-test.service" in groups_of("r")
     words = ["perf", "report", "-i", "r", "--sort", "cgroup", "--stdio", "-g", "none"]
     shown = subprocess.run(words, check=True, capture_output=True, text=True).stdout

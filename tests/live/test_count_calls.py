@@ -36,7 +36,7 @@ def record(tmp_path, pattern, *command, budget="100%", expect=0, **options):
     """Record with --count-calls; return what the recorder said."""
     words = [str(word) for word in command]
     choice = ["--count-calls", pattern, "--count-budget", budget]
-    line = [*PROSPECT, "record", "-o", str(tmp_path / "r"), *choice, *words]
+    line = [*PROSPECT, "record", "--no-python", "-o", str(tmp_path / "r"), *choice, *words]
     done = subprocess.run(line, check=False, capture_output=True, timeout=200, **options)
     assert done.returncode == expect, done.stderr
     return done.stderr.decode()

@@ -51,7 +51,8 @@ def counted(tmp_path):
 
     def counted(*command, before=(), **options):
         words = [str(word) for word in command]
-        line = [*before, *PROSPECT, "record", "-o", str(tmp_path / "r"), "--count-syscalls", *words]
+        line = [*before, *PROSPECT, "record", "--no-python", "-o", str(tmp_path / "r")]
+        line += ["--count-syscalls", *words]
         subprocess.run(line, check=True, capture_output=True, timeout=200, **options)
         profile = prospect.open(tmp_path / "r")
         assert profile.syscalls is not None

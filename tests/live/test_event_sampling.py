@@ -24,7 +24,7 @@ def recording(tmp_path_factory):
     events = f"cpu-clock/freq=500/,page-faults:u,{program}:one_call,{POINT}"
     words = [str(program), str(PAGES), "0", str(CALLS), "1"]
     file = directory / "perf.data"
-    line = [*PROSPECT, "record", "--event", events, "-o", str(file), *words]
+    line = [*PROSPECT, "record", "--no-python", "--event", events, "-o", str(file), *words]
     subprocess.run(line, check=True, capture_output=True, timeout=60)
     return program, file
 

@@ -185,7 +185,7 @@ def test_gprof_shows_our_flat_profile_of_a_recording(tmp_path):
     program = tmp_path / "counted"
     run("gcc", "-O1", "-fno-optimize-sibling-calls", "-o", program, PROGRAMS / "counted.c")
     recording = tmp_path / "perf.data"
-    run(*PROSPECT, "record", "-H", "1000", "-o", recording, program, "700")
+    run(*PROSPECT, "record", "--no-python", "-H", "1000", "-o", recording, program, "700")
     run(*PROSPECT, "report", "--format", "gmon", "-f", tmp_path / "gmon.out", recording)
     text = run("gprof", "-b", "-p", program, tmp_path / "gmon.out")
     theirs = {

@@ -35,7 +35,7 @@ def test_shares_are_those_of_the_program_and_stacks_have_their_outermost_functio
     classes, tmp_path
 ):
     file = tmp_path / "run.data"
-    ran = record(file, "--call-graph", "auto", "java", "-cp", classes, "Methods", 3.0)
+    ran = record(file, "--call-graph", "auto", "-H", 500, "java", "-cp", classes, "Methods", 1.5)
     spent = {
         name: float(share)
         for name, share in (line.split() for line in ran.stdout.decode().splitlines())

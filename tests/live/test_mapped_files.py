@@ -61,7 +61,7 @@ def names_in(file, *paths):
 @pytest.mark.parametrize("is_ours_first", [True, *nightly(False)])
 def test_ours_and_perfs_recording_stand_beside_each_other(tmp_path, is_ours_first):
     one = program(tmp_path, "one")
-    ours = (*PROSPECT, "record", "-H", "1000", "-o", tmp_path / "ours")
+    ours = (*PROSPECT, "record", "--no-python", "-H", "1000", "-o", tmp_path / "ours")
     perfs = ("perf", "record", "-a", *CLOCK, "-o", tmp_path / "perfs", "--")
     first, second = (ours, perfs) if is_ours_first else (perfs, ours)
     running = start(*first, "sh", "-c", f"sleep 0.8; {one}; sleep 0.6; true")
@@ -75,7 +75,7 @@ def test_ours_and_perfs_recording_stand_beside_each_other(tmp_path, is_ours_firs
 @needs_perf
 def test_a_neighbour_that_asks_for_build_ids_spoils_no_recording_of_ours(tmp_path):
     one = program(tmp_path, "one")
-    ours = (*PROSPECT, "record", "-H", "1000", "-o", tmp_path / "ours")
+    ours = (*PROSPECT, "record", "--no-python", "-H", "1000", "-o", tmp_path / "ours")
     running = start(*ours, "sh", "-c", f"sleep 1; {one}; true")
     perf = ("perf", "record", "-a", "--buildid-mmap", *CLOCK, "-o", tmp_path / "perfs")
     subprocess.run([*perf, "sleep", "1"], capture_output=True, check=True, timeout=60)

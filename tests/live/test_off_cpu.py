@@ -45,7 +45,8 @@ def record(waits, tmp_path_factory):
 
     def record(mode, *options):
         file = tmp_path_factory.mktemp("recording") / "perf.data"
-        line = [*PROSPECT, "record", "--off-cpu", *options, "-o", str(file), str(waits), mode]
+        line = [*PROSPECT, "record", "--no-python", "--off-cpu", *options]
+        line += ["-o", str(file), str(waits), mode]
         ran = subprocess.run(line, check=True, timeout=60, capture_output=True, text=True)
         told = {}
         for name, tid, ran_ns, lived_ns in map(str.split, ran.stdout.splitlines()):
@@ -197,7 +198,8 @@ def test_rivals_for_one_processor_wait_for_it(record):
 def test_another_profiler_that_samples_switches_takes_no_wait_away(tmp_path, of_all):
     """The kernel gives samples of the one that began first the ids of the other."""
     first, second = (str(tmp_path / name) for name in ("first.data", "second.data"))
-    begin = [*PROSPECT, "record", "--off-cpu", "--call-graph", "fp", *(["-a"] if of_all else [])]
+    begin = [*PROSPECT, "record", "--no-python", "--off-cpu", "--call-graph", "fp"]
+    begin += ["-a"] * of_all
     inner = [*begin, "-o", second, "--", "sh", "-c", "sleep 0.1; sleep 0.1"]
     subprocess.run([*begin, "-o", first, "--", *inner], check=True, timeout=60, capture_output=True)
     for file in (first, second):

@@ -406,7 +406,7 @@ while time.monotonic() < end:
 """
 
 
-@pytest.mark.parametrize("option", ["", "--python"])
+@pytest.mark.parametrize("option", ["", *nightly("--python")])
 def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
     """The walker is detached, unless it is to stay; samples that were dropped are lost."""
     file, program = tmp_path / "perf.data", tmp_path / "calling.py"

@@ -123,7 +123,7 @@ def test_ruby_and_php_have_their_shares(command, script, tmp_path):
         pytest.skip(f"no {command} is installed")
     file = tmp_path / "perf.data"
     line = [*WITHOUT_EBPF, "record", "-H", "200", "-o", str(file), command]
-    line += [str(PROGRAMS / script), "3"]
+    line += [str(PROGRAMS / script), "2"]
     ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
     told = json.loads(ran.stdout)
     language = {"ruby": "Ruby", "php": "PHP"}[command]
@@ -142,10 +142,10 @@ def test_ruby_and_php_have_their_shares(command, script, tmp_path):
         assert counts[name] / total == pytest.approx(share, abs=SLACK), name
 
 
-def recorded_node(file, options, words, **keywords):
+def recorded_node(file, options, words, seconds="3", **keywords):
     """Record Node's program; return its own account, and the note on samples without functions."""
     line = [*WITHOUT_EBPF, "record", *options, "-o", str(file), *words]
-    line += [str(PROGRAMS / "node_split.js"), "3"]
+    line += [str(PROGRAMS / "node_split.js"), seconds]
     ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True, **keywords)
     return json.loads(ran.stdout.splitlines()[-1]), ran.stderr
 
@@ -157,7 +157,7 @@ needs_node = pytest.mark.skipif(
 
 @pytest.mark.parallel
 @needs_node
-@pytest.mark.parametrize("options", [(), ("--jitless",)], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize("options", [(), *nightly(("--jitless",))], ids=["compiled", "interpreted"])
 def test_node_has_its_shares(options, tmp_path):
     file = tmp_path / "perf.data"
     told, said = recorded_node(file, (), ("node", *options))
@@ -179,7 +179,7 @@ def test_node_has_its_shares(options, tmp_path):
 @needs_node
 def test_without_copies_of_stacks_node_has_no_functions(tmp_path):
     file = tmp_path / "perf.data"
-    _, said = recorded_node(file, ("--call-graph", "fp"), ("node",))
+    _, said = recorded_node(file, ("--call-graph", "fp"), ("node",), "1")
     assert "JavaScript functions: samples without them" in said
     assert node_chains(file)[0] == []
 

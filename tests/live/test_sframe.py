@@ -33,7 +33,8 @@ def recorded(tmp_path_factory):
     removed = ("-R", ".eh_frame", "-R", ".eh_frame_hdr")
     subprocess.run(["objcopy", *removed, whole, bare], check=True, capture_output=True)
     data = directory / "recording"
-    command = [*PROSPECT, "record", "-H", "997", "--call-graph", "dwarf", "-o", data, bare, "3000"]
+    options = ("--no-python", "-H", "997", "--call-graph", "dwarf")
+    command = [*PROSPECT, "record", *options, "-o", data, bare, "3000"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return data, str(bare).encode(), str(whole).encode()
 

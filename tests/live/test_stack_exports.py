@@ -35,7 +35,8 @@ def program(tmp_path_factory):
 def exports(tmp_path_factory, program):
     directory = tmp_path_factory.mktemp("exports")
     recording = directory / "perf.data"
-    run("record", "-H", "1000", "--call-graph", "fp", "-o", recording, program, "0", "2500")
+    options = ("--no-python", "-H", "1000", "--call-graph", "fp")
+    run("record", *options, "-o", recording, program, "0", "2500")
     found = {}
     for name in (name for name, one in FORMATS.items() if one.has_stacks and name != "html"):
         file = directory / name

@@ -25,7 +25,7 @@ SLACK_S = 0.002  # 40 times the way into poll() and out
 def test_waits_for_answers_are_work_and_those_for_requests_are_idle(tmp_path):
     program = build_program(tmp_path, "answers", "-pthread")
     file = str(tmp_path / "perf.data")
-    recorded = [*PROSPECT, "record", "--off-cpu", "-o", file, str(program)]
+    recorded = [*PROSPECT, "record", "--no-python", "--off-cpu", "-o", file, str(program)]
     ran = subprocess.run(recorded, check=True, timeout=60, capture_output=True, text=True)
     request_s, answer_s = (int(word) / 1e9 for word in ran.stdout.split())
     report = [*PROSPECT, "report", "--format", "json", file]

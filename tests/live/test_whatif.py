@@ -28,9 +28,8 @@ def recording(tmp_path_factory):
     program = build_program(directory / "bin", "faster", "-pthread", "-fno-omit-frame-pointer")
     file = directory / "perf.data"
     seconds = [str(one) for one in (OWN_S, WAITED_S, ASIDE_S)]
-    done = run(
-        "record", "--wall", "--call-graph", "fp", "-H999", "-o", str(file), str(program), *seconds
-    )
+    options = ("--no-python", "--wall", "--call-graph", "fp", "-H999")
+    done = run("record", *options, "-o", str(file), str(program), *seconds)
     assert done.returncode == 0, done.stderr
     return file
 

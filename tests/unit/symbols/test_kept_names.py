@@ -105,7 +105,7 @@ class CountedLate(Counted):
 
 
 def test_names_take_memory_by_their_number_and_not_by_that_of_parts():
-    kept, parts, each = KeptNames(1 << 19, 1 << 20), 1000, 6
+    kept, parts, each = KeptNames(1 << 19, 1 << 20), 1000, 2
     with patch.object(Symbolizer, "resolve", CountedLate().resolve):
         tracemalloc.start()
         for part in range(parts):
