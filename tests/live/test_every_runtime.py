@@ -1,6 +1,6 @@
-"""Functions of every runtime appear in tables, flame graphs and all exports.
+"""Functions of every runtime appear in tables, flame graphs and all exports, in `top` and stores.
 
-One recording, with waits, has a program of each runtime.
+One recording, with waits, has a program of each runtime; a session and a daemon see one more run.
 """
 
 from __future__ import annotations
@@ -15,16 +15,25 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 import prospect
-from builders.command_line import run_here
+from builders.command_line import run_here, running
+from builders.daemon import RunningDaemon
 from builders.pprof_schema import pprof_profile
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.stack_formats import rendered
+from prospect.live.session import LiveSession
+from prospect.profile.model import KIND_NAMES
+from prospect.recording.opened_events import RecordOptions
+
+if TYPE_CHECKING:
+    from prospect.profile.model import Profile
 
 pytestmark = [
     pytest.mark.live,
@@ -92,9 +101,10 @@ LANGUAGES = {
 
 
 class Seen(NamedTuple):
-    """A recording of the programs, and of which runtimes they are."""
+    """A recording of the programs, the command that runs all, and of which runtimes they are."""
 
     recording: Path
+    line: tuple[str, ...]
     here: set[str]
 
 
@@ -128,12 +138,12 @@ def seen(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runtimes")
     here = build(directory)
     lines = [f"{shlex.join(LANGUAGES[name].command)} {SECONDS}" for name in sorted(here)]
-    all_of_them = f"cd {shlex.quote(str(directory))}; {' & '.join(lines)} & wait"
+    all_of_them = "sh", "-c", f"cd {shlex.quote(str(directory))}; {' & '.join(lines)} & wait"
     file = directory / "perf.data"
     line = [*PROSPECT, "record", "-H", "400", "--call-graph", "auto,2048", "--off-cpu"]
-    line += ["-o", file, "sh", "-c", all_of_them]
+    line += ["-o", file, *all_of_them]
     subprocess.run(line, check=True, capture_output=True, timeout=200)
-    return Seen(file, here)
+    return Seen(file, all_of_them, here)
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -141,6 +151,31 @@ def language(request, seen):
     if request.param not in seen.here:
         pytest.skip(f"no {request.param} is installed")
     return LANGUAGES[request.param]
+
+
+class Watched(NamedTuple):
+    """What a session had in the end, and a daemon's store."""
+
+    shown: Profile
+    store: Path
+
+
+@pytest.fixture(scope="module")
+def watched(seen, tmp_path_factory):
+    pytest.importorskip("duckdb")
+    store = tmp_path_factory.mktemp("daemon") / "s"
+    with (
+        RunningDaemon(store, load="") as daemon,
+        closing(LiveSession(RecordOptions(command=(), frequency_hz=400))) as session,
+        running(seen.line, stdout=subprocess.DEVNULL) as programs,
+    ):
+        until = time.monotonic() + 120
+        while programs.poll() is None and time.monotonic() < until:
+            time.sleep(0.2)
+            session.advance()
+        state = session.advance()
+        assert daemon.end() == 0
+    return Watched(state.profile, store)
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +199,28 @@ def written(seen):
 
 
 def test_tables(said, language):
-    text = said("report", "RECORDING", "-m", "0", "--format", "csv").decode()
-    rows = csv.DictReader(io.StringIO(text))
-    found = {(row["function"], row["object_kind"], last_part(row["object"])) for row in rows}
+    found = rows_of(said("report", "RECORDING", "-m", "0", "--format", "csv"))
+    assert (language.function, language.kind, language.file) in found
+
+
+def rows_of(text):
+    """Function, kind and object of each row of a report."""
+    rows = csv.DictReader(io.StringIO(text.decode()))
+    return {(row["function"], row["object_kind"], last_part(row["object"])) for row in rows}
+
+
+def test_a_session_shows_them(watched, language):
+    functions, objects = watched.shown.functions, watched.shown.objects
+    found = {
+        (name, KIND_NAMES[objects.kind[row]], last_part(objects.path[row]))
+        for name, row in zip(functions.name, functions.object_index.tolist(), strict=True)
+    }
+    assert (language.function, language.kind, language.file) in found
+
+
+def test_a_store_of_the_daemon_has_them(watched, said, language):
+    words = ("report", "--store", str(watched.store), "-V4", "-m", "0", "-k", "0")
+    found = rows_of(said(*words, "--format", "csv"))
     assert (language.function, language.kind, language.file) in found
 
 
