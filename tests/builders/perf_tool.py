@@ -20,3 +20,14 @@ def reads_itself(path: object) -> bool:
         timeout=120,
     )
     return not done.returncode
+
+
+def events_shown(path: object) -> set[str]:
+    """The events that perf shows of a recording: those that it lists, and those of samples."""
+    lines: list[str] = []
+    for words in (["evlist"], ["script", "-F", "event"]):
+        line = ["perf", *words, "-i", str(path)]
+        ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+        lines += ran.stdout.splitlines()
+    names = (line.strip().rstrip(":") for line in lines if not line.startswith("#"))
+    return {name for name in names if name}

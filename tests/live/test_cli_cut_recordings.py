@@ -7,6 +7,7 @@ import shlex
 import signal
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import pytest
 import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
 from builders.examples import nightly
+from builders.perf_tool import events_shown
 from builders.waiting import wait_for
 from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.figures.modes import event_seconds
 from prospect.figures.report.report_view import ReportView
 from prospect.profile.model import KIND_KERNEL
+from prospect.recording.opened_events import filter_obstacle
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
@@ -90,6 +93,35 @@ def test_perf_reads_a_killed_recording_as_if_nothing_stood_before_the_records(he
         ran = subprocess.run(perf, capture_output=True, text=True, timeout=120, check=False)
         told.append((ran.returncode, ran.stdout, ran.stderr.replace(name, "")))
     assert told[0] == told[1]
+
+
+LOOP = """
+import os
+def looping():
+    while True:
+        sum(i * i for i in range(1000))
+open("pid", "w").write(str(os.getpid()))
+looping()
+"""
+
+
+@pytest.mark.skipif(filter_obstacle() != "", reason="needs programs in the kernel")
+def test_perf_shows_no_runtimes_frames_of_a_killed_recording(here):
+    command = [sys.executable, "-c", LOOP]
+    words = [*PROSPECT, "record", "-M", "10", "--call-graph", "none", "-o", "run.data", *command]
+    process = subprocess.Popen(words)
+    wait_for((here / "pid").exists)
+    time.sleep(2)
+    process.kill()
+    process.wait(30)
+    os.kill(int((here / "pid").read_text()), signal.SIGKILL)
+    assert "looping" in run("report", "-V2", "run.data").stdout
+    # perf shows no samples of a file whose header lacks their size, as perf's own has it then.
+    content = bytearray(Path("run.data").read_bytes())
+    (begin,) = struct.unpack_from("<Q", content, 40)
+    struct.pack_into("<Q", content, 48, len(content) - begin)
+    Path("run.data").write_bytes(content)
+    assert events_shown("run.data") == {"cpu-clock"}
 
 
 def _functions(profile):

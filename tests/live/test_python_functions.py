@@ -20,6 +20,7 @@ import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
 from builders.examples import nightly
+from builders.perf_tool import events_shown
 from builders.pythons import Python, every_python, python_of
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.silent_mount import silent_mount
@@ -227,6 +228,8 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     shares = [hits["recursion"] / sum(hits.values()) for hits in (shown, saved)]
     assert shares[0] == pytest.approx(shares[1], abs=0.3)
     assert saved.get("[not read]", 0) <= 0.01 * sum(saved.values())
+    if shutil.which("perf"):
+        assert events_shown(tmp_path / "saved") == {"cpu-clock"}
 
 
 @pytest.mark.parallel

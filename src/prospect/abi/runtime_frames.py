@@ -10,9 +10,9 @@ NAME, FILE, LINES, SCOPE, POSITIONS: `count` bytes of a function's name, file, t
 and second table, which represent frames of the same image, code and signature.
 IMAGE: a runtime in a process, `IMAGE`; forked processes share it.
 
-In finished recordings they have the type PERF_RECORD_HIDDEN_SAMPLE, and the event is only in the
-section EVENT_DESC: perf passes over both. Older recordings have `OLD_MAGIC` and an event
-`OLD_EVENT_NAME`; all their frames are CPython's.
+Recordings have them with the type PERF_RECORD_HIDDEN_SAMPLE, and the event only in the section
+EVENT_DESC: perf passes over both. Older recordings have records of samples, `OLD_MAGIC` and an
+event `OLD_EVENT_NAME`; all their frames are CPython's.
 """
 
 from __future__ import annotations

@@ -402,7 +402,7 @@ def _sample(event: EventDescription, payload: bytes) -> bytes:
     fixed[layout.sample["identifier"]] = event.ids[0]
     size = -(-(_RAW_BYTES + len(payload)) // 8) * 8 - _RAW_BYTES
     record = struct.pack(f"<{len(fixed) - 1}QI", *fixed[1:], size) + payload.ljust(size, b"\0")
-    return _RECORD.pack(abi.PERF_RECORD_SAMPLE, 0, _RECORD.size + len(record)) + record
+    return _RECORD.pack(abi.PERF_RECORD_HIDDEN_SAMPLE, 0, _RECORD.size + len(record)) + record
 
 
 class Followed:

@@ -337,6 +337,7 @@ class KernelSource(Closing):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
             self._python = self._python_frames()
+            self._events.hide_frames(lambda: self._python.is_attached)
             opened.callback(self._python.close)
             self._java = JavaFunctions()
             opened.callback(self._java.close)

@@ -14,6 +14,7 @@ import struct
 import time
 
 from prospect.abi import constants as abi
+from prospect.abi.runtime_frames import without_frames_event
 from prospect.errors import RecordingError
 from prospect.light import monotonic_ns
 from prospect.perfdata import format as fmt
@@ -34,7 +35,8 @@ class RecordingWriter:
     The records themselves are appended to the descriptor by the code that drains the rings; until
     `finish` the header gives the data's size as 0, which readers take for "up to the end of
     the file": a recorder that is killed leaves a readable file. The facts known by then, `describe`
-    writes before the records.
+    writes before the records. Only the section EVENT_DESC has the event of runtimes' frames, whose
+    records have a type that perf passes over.
 
     Args:
         fd: a regular file opened for writing, without O_APPEND; what it held is cut off. Its
@@ -51,6 +53,7 @@ class RecordingWriter:
     ) -> None:
         self._fd = fd
         self._clock = _read_clocks(events)
+        events = without_frames_event(events)
         self._early_offset = fmt.FILE_HEADER_BYTES + _attrs_bytes(events)
         self.data_offset = self._early_offset + early_bytes
         attrs, ids = _encode_attrs(events, fmt.FILE_HEADER_BYTES)
@@ -82,31 +85,22 @@ class RecordingWriter:
         except OSError:
             return
 
-    def finish(
-        self,
-        info: RecordingInfo,
-        events: Sequence[EventDescription],
-        *,
-        hides_frames: bool = False,
-    ) -> None:
+    def finish(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
         """Write what is known once the records are complete: features, ids, final header.
 
         Args:
             info: facts about the machine and the run (its `events` are not looked at).
             events: as for the constructor; there may be more of them and more ids.
-            hides_frames: whether perf is not to show the event of runtimes' frames, whose records
-                are of another type then.
 
         Raises:
             RecordingError: the file cannot be written.
         """
-        from prospect.abi.runtime_frames import without_frames_event  # noqa: PLC0415 - at the end alone
         from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - at the end alone
 
         data_size = os.fstat(self._fd).st_size - self.data_offset
         try:
             features = encode_features(info, events, self._clock)
-            events = without_frames_event(events) if hides_frames else events
+            events = without_frames_event(events)
             behind_data = self.data_offset + data_size
             tail = _encode_feature_sections(features, behind_data)
             attrs_offset = fmt.FILE_HEADER_BYTES

@@ -259,7 +259,7 @@ def _finish(
 ) -> RecordingResult:
     """Write what describes the run, on a full disk without what may be big in it."""
     try:
-        writer.finish(info, info.events, hides_frames=True)
+        writer.finish(info, info.events)
     except RecordingError as error:
         if info.image_section:
             limit = f"{error}: files that may be gone now were not kept."
