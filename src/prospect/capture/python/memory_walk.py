@@ -80,8 +80,9 @@ class FrameReader:
         self._id = threads.native if has_native else threads.number
         self._has_native = has_native
         self._state_bytes = 8 + max(self._id, frame.thread_frame, threads.next_thread)
-        # Thread → where its state is; the interpreter is the only one.
-        self._known: dict[int, int] = {}
+        # Thread → where its state is, and its number if that is not there; the interpreter is the
+        # only one.
+        self._known: dict[int, tuple[int, int]] = {}
         self._only = 0
         # Thread → the pages of its last walk.
         self._kept: dict[int, list[int]] = {}
@@ -115,22 +116,26 @@ class FrameReader:
 
         `snapshot` holds the pages that were read at the same moment.
         """
-        state = self._known.get(tid)
+        state, place = self._known.get(tid, (0, 0))
         if state and self._only:
             kept = self._kept.get(tid, [])
             pieces = [
                 (self._first, 8),
                 (self._only + self._threads.next_interpreter, 8),
+                (place or state + self._id, _HALF.size),
+                # The frames are copied right after what leads to them.
                 (state, self._state_bytes),
                 *((page, PAGE) for page in kept),
             ]
             try:
-                first, following, content, *pages = self._memory.read_pieces(pieces)
+                first, following, number, content, *pages = self._memory.read_pieces(pieces)
             except UnreadableError:
                 self._kept.pop(tid, None)
                 return self._search(tid)
             is_only = first == _WORD.pack(self._only) and following == bytes(8)
-            if is_only and self._is_of(content, tid):
+            (thread,) = _WORD.unpack_from(content, self._id)
+            is_place = not place or place - thread in cpython.PTHREAD_TID_OFFSETS
+            if is_only and is_place and number == _HALF.pack(tid):
                 snapshot.hold(dict(zip(kept, pages, strict=True)))
                 return self._frame_of(content)
         return self._search(tid)
@@ -147,8 +152,9 @@ class FrameReader:
         self._only = interpreters[0] if len(interpreters) == 1 else 0
         try:
             for state, content in self._states(interpreters):
-                if self._is_of(content, tid):
-                    self._known[tid] = state
+                place = self._place_of(content, tid)
+                if place is not None:
+                    self._known[tid] = state, place
                     status, frame = self._frame_of(content)
                     if frame:
                         return status, frame
@@ -167,20 +173,18 @@ class FrameReader:
                 yield at, content
                 (at,) = _WORD.unpack_from(content, self._threads.next_thread)
 
-    def _is_of(self, content: bytes, tid: int) -> bool:
-        """Return whether the state of a thread is that of `tid`."""
-        if not content:
-            return False
+    def _place_of(self, content: bytes, tid: int) -> int | None:
+        """Return where the thread `tid` has its number, 0 if in its state; None for another one."""
         (number,) = _WORD.unpack_from(content, self._id)
         if self._has_native:
-            return bool(number == tid)
+            return 0 if number == tid else None
         for offset in cpython.PTHREAD_TID_OFFSETS:
             try:
-                if self._memory.read(number + offset, 4) == _HALF.pack(tid):
-                    return True
+                if self._memory.read(number + offset, _HALF.size) == _HALF.pack(tid):
+                    return int(number + offset)
             except UnreadableError:
                 continue
-        return False
+        return None
 
     def _frame_of(self, content: bytes) -> tuple[int, int]:
         """Return the innermost frame that a thread's state leads to; 0 and a status for none."""
