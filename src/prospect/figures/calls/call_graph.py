@@ -232,10 +232,14 @@ def frame_totals(graph: CallGraph) -> FrameTotals:
     )
 
 
-def call_arcs(graph: CallGraph) -> Arcs:
-    """Add up the rows of each pair of caller and callee."""
+def call_arcs(graph: CallGraph, among: NDArray[np.bool_] | None = None) -> Arcs:
+    """Add up the rows of each pair of caller and callee, both of them `among` frames, bool[f]."""
     forest = graph.forest
-    rows = np.flatnonzero((forest.caller_index >= 0) & (graph.total_hits > 0))
+    is_call = (forest.caller_index >= 0) & (graph.total_hits > 0)
+    if among is not None:
+        is_among = among.take(forest.frame_index)
+        is_call &= is_among & is_among.take(forest.caller_index)
+    rows = np.flatnonzero(is_call)
     frames = max(len(graph.frames), 1)
     callee = forest.frame_index.take(rows)
     caller = forest.frame_index.take(forest.caller_index.take(rows))

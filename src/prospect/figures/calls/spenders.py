@@ -79,7 +79,9 @@ class _Choice:
         named = is_named(graph.profile, graph.frames)
         frames = np.flatnonzero(named & (self._amount >= max(_LEAST_SHARE * self._whole, 1e-12)))
         self._frames: list[int] = frames[np.argsort(-self._amount[frames], kind="stable")].tolist()
-        self._starts = {row for row, name in enumerate(graph.labels) if is_start(name)}
+        # Of other frames nobody asks whether programs begin there.
+        asked = [*np.flatnonzero(self._is_own).tolist(), *self._frames]
+        self._starts = {row for row in asked if is_start(graph.labels[row])}
         self._frames = [frame for frame in self._frames if frame not in self._starts]
         self._callee, self._caller = self._arcs()
 
@@ -107,14 +109,13 @@ class _Choice:
 
     def _arcs(self) -> tuple[dict[int, tuple[int, float]], dict[int, tuple[int, float]]]:
         """Return each candidate's main callee and its main caller, with the time of the arc."""
-        arcs = call_arcs(self._graph)
-        amount = arcs.total_s if self._graph.seconds else arcs.hits
         is_frame = np.zeros(len(self._graph.frames), np.bool_)
         is_frame[self._frames] = True
-        both = is_frame[arcs.caller] & is_frame[arcs.callee] & (arcs.caller != arcs.callee)
+        arcs = call_arcs(self._graph, is_frame)
+        amount = arcs.total_s if self._graph.seconds else arcs.hits
         callee: dict[int, tuple[int, float]] = {}
         caller: dict[int, tuple[int, float]] = {}
-        rows = np.flatnonzero(both)
+        rows = np.flatnonzero(arcs.caller != arcs.callee)
         for row in rows[np.argsort(amount[rows], kind="stable")].tolist():
             above, beneath = int(arcs.caller[row]), int(arcs.callee[row])
             callee[above] = beneath, float(amount[row])

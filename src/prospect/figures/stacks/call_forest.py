@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import ascending, distinct
 from prospect.figures.stacks.frames import NamedForest
 from prospect.records import NamedTuple
 
@@ -63,12 +63,14 @@ def outermost(
     The total of a recursive function is that of its outermost calls.
 
     Args:
-        key: i64[n] what rows are compared by, such as their frame.
+        key: i64[n] what rows are compared by, such as their frame; -1 and more.
         begin: i64[n] their numbers, from `subtree_ranges`.
         end: i64[n] the first numbers after their subtrees.
     """
-    order = np.lexsort((begin, key))
-    _, rank = np.unique(key.take(order), return_inverse=True)
+    bits = int(begin.max(initial=0)).bit_length()
+    order = ascending((key + 1 << bits | begin).view(np.uint64))
+    ordered = key.take(order)
+    rank = np.cumsum(ordered != np.append(ordered[:1], ordered[:-1]))
     # Subtrees nest or are apart: those of one key reach as far as the widest before. Keys are kept
     # apart by more than any subtree reaches.
     far = rank * (int(end.max(initial=0)) + 1)
