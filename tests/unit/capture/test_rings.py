@@ -115,6 +115,38 @@ def test_samples_of_some_events_are_drained_with_another_type(kernel):
         ring.close()
 
 
+class _Searched:
+    """Keeps where each search of a mapping ends."""
+
+    def __init__(self, mapping):
+        self._mapping, self.ends = mapping, []
+
+    def find(self, mark, begin, end):
+        self.ends.append(end)
+        return self._mapping.find(mark, begin, end)
+
+    def close(self):
+        self._mapping.close()
+
+
+@pytest.mark.parametrize("tail", [SIZE - 32, SIZE - 64, SIZE // 2])
+def test_no_search_reads_beyond_the_ring(kernel, tail):
+    """CPython's search may read a byte more than it searches."""
+    sample = struct.pack("<IHHQ", 9, 2, 32, 7) + bytes(12) + b"RtF1"
+    data = bytearray(SIZE)
+    data[-32:] = sample
+    os.pwrite(kernel, bytes(data), mmap.PAGESIZE)
+    os.pwrite(kernel, struct.pack("<QQ", SIZE + 64, tail), 1024)
+    ring = Ring(kernel, SIZE)
+    ring._mapping = searched = _Searched(ring._mapping)
+    ring.hide(frozenset({7}), b"RtF1", 28)
+    found = []
+    ring.pending(found)
+    assert b"".join(found)[-96:-64] == b"\x41" + sample[1:]
+    assert max(searched.ends) < mmap.PAGESIZE + SIZE
+    ring.close()
+
+
 def test_what_was_drained_is_not_seen_any_more(kernel):
     os.pwrite(kernel, struct.pack("<QQ", 64, 0), 1024)
     ring = Ring(kernel, SIZE)

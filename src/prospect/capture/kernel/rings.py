@@ -136,11 +136,11 @@ class Ring:
         while at < end:
             first = at & mask
             stop = min(first + end - at, self._size)
-            found = self._mapping.find(mark, mmap.PAGESIZE + first, mmap.PAGESIZE + stop)
+            found = self._find(mark, first, stop)
             if found < 0:
                 at += stop - first
                 continue
-            at += found - mmap.PAGESIZE - first
+            at += found - first
             start = at - distance
             at += len(mark)
             word = (start & mask) >> 3
@@ -151,6 +151,18 @@ class Ring:
                 and self._words[word + 1 & mask >> 3] in ids
             ):
                 yield start
+
+    def _find(self, mark: bytes, first: int, stop: int) -> int:
+        """Return where a mark first is between two places of the ring, -1 for nowhere.
+
+        CPython's search may read the byte after what it searches. After the ring that is no memory.
+        """
+        end = min(stop, self._size - 1)
+        found = self._mapping.find(mark, mmap.PAGESIZE + first, mmap.PAGESIZE + end)
+        if found >= 0:
+            return found - mmap.PAGESIZE
+        last = self._size - len(mark)
+        return last if stop > end and first <= last and self._data[last:] == mark else -1
 
     def _slice(self, into: list[memoryview | bytes], at: int, end: int) -> None:
         """Append the bytes between two positions."""
