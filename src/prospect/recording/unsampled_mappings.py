@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventAttr, EventDescription
 
-# Records are read one by one: of a larger file, what others leave in it is a small share.
-LARGEST_COMPACTED_BYTES = 16 << 20
+# Records are read one by one, 10 ms a megabyte; of a larger file, what others leave is a small share.
+LARGEST_COMPACTED_BYTES = 2 << 20
 _HEADER = struct.Struct("<" + HEADER)
 _WORD = struct.Struct("<Q")
 _PID = struct.Struct("<I")
