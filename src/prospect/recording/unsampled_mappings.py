@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventAttr, EventDescription
 
-# Records are read one by one, 10 ms a megabyte; of a larger file, what others leave is a small share.
+# Records are read one by one, 10 ms a megabyte; of a larger file, this is a small share.
 LARGEST_COMPACTED_BYTES = 2 << 20
 _HEADER = struct.Struct("<" + HEADER)
 _WORD = struct.Struct("<Q")
