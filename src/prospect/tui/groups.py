@@ -1,6 +1,6 @@
 """The rows of each table: the row of each hit, its name, and the rows that fit a filter.
 
-`tables` adds the groups up.
+`table_pages` adds the groups up.
 """
 
 from __future__ import annotations

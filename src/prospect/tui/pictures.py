@@ -252,7 +252,7 @@ class PageState(Record):
     Attributes:
         place: the page.
         words: the filter of a table.
-        order: of `tables.orders_of` its page.
+        order: of `table_pages.orders_of` its page.
         cursor: the chosen row.
     """
 

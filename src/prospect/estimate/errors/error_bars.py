@@ -12,6 +12,9 @@ it is more or less, the program runs in some rhythm, and only the whole run's is
 too: in a steady rhythm errors take each other back.) As the second is right in either case, a
 wrong choice costs width and not truth.
 
+Samples of a hardware counter represent different times (`Design.squares`), and the counter's rate
+has an error of its own (`relative_error`).
+
 If only a share of hosts was measured, chosen again each hour, their choice adds an error
 (`host_error`). Each host was chosen for an hour by itself, with probability p, and counts 1/p
 times: of the sum of such weighted times y, by row, host and hour, the estimated variance is
