@@ -20,6 +20,10 @@ from prospect.recording.run import record as record_command
 
 PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
 PROSPECT = (sys.executable, "-m", "prospect")
+_UNTIL_USED = """
+used() { s=$(cat /proc/$0/stat) || exit 1; set -- ${s##*) }; ticks=$((${12} + ${13})); }
+used; end=$((ticks + $1)); until [ $ticks -ge $end ]; do sleep 0.05; used; done
+"""
 # The command line where only a timer samples; a hardware counter's samples are on no grid. Rings as
 # small as {ring_bytes}, where that is not None, are full soon.
 _BY_TIMER = """
@@ -91,6 +95,15 @@ def run_as_another_user(directory: Path, *words: object) -> subprocess.Completed
         check=False,
         **WHO,
     )
+
+
+def until_used(pid: int, seconds: float) -> tuple[object, ...]:
+    """Return a COMMAND that ends when a process has used so much more CPU time.
+
+    On a busy machine a program gets any share of a CPU in a given time.
+    """
+    ticks = max(1, round(seconds * os.sysconf("SC_CLK_TCK")))
+    return "sh", "-c", _UNTIL_USED, pid, ticks
 
 
 def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospect.Profile:

@@ -80,12 +80,12 @@ def test_the_recording_page_describes_every_key_of_our_section(here):
     with open_recording("perf.data") as recording:
         keys = set(recording.info.extras)
     described = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    # Copies of map files are there only if some process had one, counts of calls if asked for, maps
-    # of processes that lived long enough, costs if the machine let them be measured, and what
-    # reading Python functions cost if some Python ran; a CPU limit, waits from before, the threads
-    # that --wall followed and the group of a process whose maps were read likewise. Only sessions
-    # end while samples are taken.
-    sometimes = {"jit_files", "calls", "memory_maps", "dropped_share"}
+    # Copies of map files and facts of containers are there only if some process had one, counts of
+    # calls if asked for, maps of processes that lived long enough, costs if the machine let them be
+    # measured, and what reading Python functions cost if some Python ran; a CPU limit, waits from
+    # before, the threads that --wall followed and the group of a process whose maps were read
+    # likewise. Only sessions end while samples are taken.
+    sometimes = {"jit_files", "calls", "memory_maps", "dropped_share", "containers"}
     sometimes |= {"throttled", "calls_before", "groups", "followed_threads", "buffers_read_ns"}
     sometimes |= {"sample_cost_ns", "sample_cost_spread_ns", "kernel_sample_cost_ns"}
     assert keys | sometimes == described

@@ -21,6 +21,7 @@ from builders.recordings import (
     profile_of,
     record,
     record_without_files,
+    until_used,
 )
 from builders.silent_mount import silent_mount
 from builders.waiting import wait_for
@@ -70,14 +71,14 @@ def report(*words):
     return ran.stdout
 
 
-def user_hits(profile, process, detail="3"):
+def user_hits(profile, process, detail="3", **only):
     columns = ("object", "function")
-    return hits_by(profile, *columns, detail=detail, process=process, mode="user")
+    return hits_by(profile, *columns, detail=detail, process=process, mode="user", **only)
 
 
-def check(profile, process, path, functions=SPINS, *, least=50, detail="3"):
+def check(profile, process, path, functions=SPINS, *, least=50, detail="3", **only):
     """Assert that 99 % of a process's samples in PATH are in its functions, most in `functions`."""
-    counts = user_hits(profile, process, detail)
+    counts = user_hits(profile, process, detail, **only)
     inside = {function: hits for (where, function), hits in counts.items() if where == str(path)}
     burning = [inside.get(function, 0) for function in functions]
     assert min(burning) > least, counts
@@ -96,9 +97,10 @@ def test_code_that_was_moved_onto_other_pages_is_named_by_its_program(tmp_path, 
 @pytest.mark.parametrize("how", [*nightly(()), ("move",)])
 def test_so_is_code_that_was_moved_before_the_recording(tmp_path, background, how):
     program = build_program(tmp_path, "hugetext")
-    background(program, 60_000, *how, comm=b"hugetext")
+    process = background(program, 60_000, *how, comm=b"hugetext")
     time.sleep(0.1)
-    check(profile_of(tmp_path / "r", "sleep", 0.4), "hugetext", program, SPINS[:1], detail="4")
+    profile = profile_of(tmp_path / "r", *until_used(process.pid, 0.3))
+    check(profile, "hugetext", program, SPINS[:1], detail="4", pid=process.pid)
 
 
 def test_a_32_bit_program_and_its_vdso_are_named(tmp_path, background):
@@ -110,7 +112,7 @@ def test_a_32_bit_program_and_its_vdso_are_named(tmp_path, background):
     except OSError:
         pytest.skip("this kernel runs no 32-bit programs")
     file = tmp_path / "r"
-    record(file, "sleep", 0.5)
+    record(file, *until_used(process.pid, 0.4))
     profile = prospect.open(file)
     counts = user_hits(profile, "compat", "4")
     assert counts[str(program), "first_spins"] > 50
@@ -216,8 +218,8 @@ def test_a_program_of_an_overlay_is_named(tmp_path, background):
         wait_for(lambda: b"merged" in os.fsencode(Path(f"/proc/{process.pid}/exe").readlink()))
     except FileNotFoundError:
         pytest.skip("no overlay can be mounted here")
-    profile = profile_of(tmp_path / "r", "sleep", 0.4)
-    check(profile, "burner", merged / "burner", SPINS[:1], detail="4")
+    profile = profile_of(tmp_path / "r", *until_used(process.pid, 0.3))
+    check(profile, "burner", merged / "burner", SPINS[:1], detail="4", pid=process.pid)
 
 
 def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_path, home):

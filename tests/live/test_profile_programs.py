@@ -14,7 +14,14 @@ import pytest
 
 import prospect
 from builders.examples import nightly
-from builders.recordings import build_program, hits_by, profile_of, record, record_without_files
+from builders.recordings import (
+    build_program,
+    hits_by,
+    profile_of,
+    record,
+    record_without_files,
+    until_used,
+)
 from builders.waiting import wait_for
 
 pytestmark = pytest.mark.live
@@ -98,7 +105,7 @@ def test_programs_with_odd_names_are_named(tmp_path, background, name):
     # The same of a process that was there before, whose mappings /proc tells, which escapes.
     process = background(burner, 60_000)
     wait_for_exec(process.pid, os.fsencode(name)[:15])
-    profile = profile_of(file, "sleep", 0.3)
+    profile = profile_of(file, *until_used(process.pid, 0.2))
     assert (path, "static_spins") in spun(profile, comm)
 
 
@@ -189,7 +196,7 @@ def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_aft
     wait_for_exec(process.pid, b"burner")
     burner.unlink()
     file = tmp_path / "r"
-    record(file, "sleep", 0.4)
+    record(file, *until_used(process.pid, 0.3))
     named = {key[1] for key in spun(prospect.open(file))}
     assert "static_spins" in named
     process.kill()
@@ -225,7 +232,7 @@ def test_a_program_of_another_mount_namespace_is_named_while_it_lives(tmp_path, 
     process = background("unshare", "-m", "sh", "-c", script, burner, inner)
     wait_for_exec(process.pid, b"hidden")
     assert not (inner / "hidden").exists()
-    profile = profile_of(tmp_path / "r", "sleep", 0.3)
+    profile = profile_of(tmp_path / "r", *until_used(process.pid, 0.2))
     counts = spun(profile, "hidden")
     assert (str(inner / "hidden"), "static_spins") in counts
     assert sum(hits for (_, name), hits in counts.items() if not name) == 0

@@ -3,8 +3,8 @@
 Clocks sample every process, and which ones is known at the end only. So the kernel's records of
 mappings, and those of what ran before, are of all. They would be most of a short recording. Of
 processes other than COMMAND, those of ``-p`` and their descendants, mappings of code with a sampled
-address remain, or all mappings if samples have callers. All other records remain, so reports name
-and count the same processes.
+address remain, or all mappings if samples have callers or are in code of no file, which may come
+from an executable. All other records remain, so reports name and count the same processes.
 
 A mapping without a sampled address names no sample. It could only end another one that it covers,
 and that has no sampled address either where they overlap.
@@ -41,6 +41,8 @@ _SAMPLES = (abi.PERF_RECORD_SAMPLE, abi.PERF_RECORD_HIDDEN_SAMPLE)
 _CALLERS = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER | abi.PERF_SAMPLE_BRANCH_STACK
 # Mappings that tell a report who names code elsewhere.
 _MARKERS = (b"/jit-", b"/libjvm.so")
+# Names of memory that code is copied or moved to.
+_NO_FILE = (b"//anon", b"/anon_hugepage", b"/memfd:", b"/dev/zero")
 
 File = tuple[int, int, int]
 
@@ -119,7 +121,9 @@ def drop_unsampled_mappings(
         users = _users(data, events)
         if users is None:
             return None
-        kept, files = _kept(data, *users.needed(own))
+        whole, addresses = users.needed(own)
+        whole |= _reached(_with_moved_code(data, addresses), users.inherits)
+        kept, files = _kept(data, whole, addresses)
         first = kept[0][1] if kept and not kept[0][0] else 0
         rest = b"".join(data[start:end] for start, end in kept if end > first)
         written = 0
@@ -204,6 +208,18 @@ def _kept(
     if end > begin:
         kept.append((begin, end))
     return kept, files
+
+
+def _with_moved_code(data: bytes, addresses: dict[int, list[int]]) -> set[int]:
+    """Return processes that were sampled in code that is in no file."""
+    return {
+        pid
+        for type_, misc, at, end in _records(data)
+        if type_ == abi.PERF_RECORD_MMAP2 and end - at >= _MAPPING.size
+        if data.startswith(_NO_FILE, at + _MAPPING.size)
+        if (pid := _PID.unpack_from(data, at + _HEADER.size)[0]) in addresses
+        if _is_met(data[at:end], misc, addresses[pid])
+    }
 
 
 def _is_met(record: bytes, misc: int, addresses: Sequence[int]) -> bool:

@@ -112,6 +112,14 @@ def test_mappings_that_say_who_names_code_stay(name):
     assert dropped([*records, sample(HEIR, 0x1000)])[0] == [0, 1]
 
 
+@pytest.mark.parametrize("name", ["//anon", "/anon_hugepage (deleted)"])
+def test_code_that_was_moved_from_an_executable_needs_that_ones_mappings(name):
+    records = [mapping(OTHER, 1), mapping(OTHER, 2, name), fork(HEIR, OTHER)]
+    for pid in (OTHER, HEIR):
+        assert dropped([*records, sample(pid, 0x2000)]) == ([], {1, 2})
+    assert dropped([*records, sample(OTHER, 0x1000)])[0] == [1]
+
+
 @pytest.mark.parametrize(
     "last",
     [
