@@ -12,6 +12,7 @@ import pytest
 import prospect as library
 from builders.command_line import BURN, run
 from builders.examples import nightly
+from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
@@ -28,6 +29,10 @@ def test_a_packed_recording_says_what_the_other_says(here, call_graph):
     command = [profile.processes.is_command.any() for profile in (packed, plain)]
     assert command == [True, True]
     assert len(packed.samples) > 20
+    for name in ("packed", "plain"):
+        with open_recording(name) as recording:
+            assert recording.info.extras["mapped_files"]["inode"]
+            assert any(b"libc" in one.name for one in recording.info.build_ids)
     if call_graph:
         assert Path("packed").stat().st_size * 3 < Path("plain").stat().st_size
 

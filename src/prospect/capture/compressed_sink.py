@@ -35,6 +35,8 @@ class CompressedSink(RecordSink):
         raw_bytes: what it was before.
     """
 
+    keeps_records = False  # they are packed, and were mended before
+
     def __init__(
         self, fd: int, bound_bytes: int = 0, mend: Callable[[bytearray], None] | None = None
     ) -> None:

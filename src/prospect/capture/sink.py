@@ -50,7 +50,7 @@ class RecordSink:
 
     Attributes:
         bytes_written: records' bytes in the file so far.
-        keeps_records: whether they are still in the file once all are written.
+        keeps_records: whether they are in the file, to be read and changed, once all are written.
     """
 
     keeps_records = True

@@ -220,7 +220,6 @@ def _written(
 
         if isinstance(started.sink, CompressedSink):
             info = info._replace(compression=started.sink.compression())
-        return _finish(started.writer, info, result)
     return _finish(started.writer, info, result)
 
 
