@@ -37,7 +37,7 @@ def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: boo
         begin: where its records begin; they reach to its end.
         packs: whether the content is compressed.
     """
-    are_met = met(files.copies, _records(output_fd), begin)
+    are_met = met(files.copies, _words(output_fd, begin))
     kept = [copy for copy, is_met in zip(files.copies, are_met, strict=True) if is_met]
     if not kept:
         return b""
@@ -59,35 +59,33 @@ def _kept_image(copy: ImageCopy, copies: mmap.mmap) -> KeptImage:
     )
 
 
-def _records(fd: int) -> mmap.mmap | bytes:
+def _words(fd: int, begin: int) -> memoryview:
     size = os.fstat(fd).st_size // _WORD_BYTES * _WORD_BYTES
-    if not size:
-        return b""
+    if size <= begin:
+        return memoryview(b"").cast("Q")
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return mmap.mmap(again, size, prot=mmap.PROT_READ)
+        mapped = mmap.mmap(again, size, prot=mmap.PROT_READ)
     finally:
         os.close(again)
+    return memoryview(mapped)[begin:].cast("Q")
 
 
-def met(copies: Sequence[ImageCopy], records: mmap.mmap | bytes, begin: int) -> list[bool]:
+def met(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
     """Return of which copies a mapping has an address among words, all if records are packed.
 
     The beginning of a mapping is no such address: the record of the mapping has it.
-
-    Args:
-        copies: the copies.
-        records: the recording, in whole words.
-        begin: where its records begin, at a word.
     """
-    if records[begin : begin + 4] == PERF_RECORD_COMPRESSED.to_bytes(4, "little"):
+    if len(words) and words[0] & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
         return [True] * len(copies)
     highs = sum(len(_highs(*span)[1]) for copy in copies for span in copy.ranges)
-    if highs * (len(records) - begin) > _SEARCHED_BYTES:
-        return _met_by_many(copies, records, begin)
-    are_met = [_is_met(copy, records, begin) for copy in copies]
+    if highs * words.nbytes > _SEARCHED_BYTES:
+        return _met_by_many(copies, words)
+    # Copied: CPython's search in a mapped file may read the byte after it, where no memory may be.
+    content = words.tobytes()
+    are_met = [_is_met(copy, content) for copy in copies]
     unsure = [copy for copy, is_met in zip(copies, are_met, strict=True) if is_met is None]
-    sure = iter(_met_by_many(unsure, records, begin) if unsure else ())
+    sure = iter(_met_by_many(unsure, words) if unsure else ())
     return [next(sure) if is_met is None else is_met for is_met in are_met]
 
 
@@ -98,27 +96,26 @@ def _highs(begin: int, end: int) -> tuple[int, range]:
     return low_bytes, range((begin + 1) >> bits, ((end - 1) >> bits) + 1)
 
 
-def _is_met(copy: ImageCopy, records: mmap.mmap | bytes, records_at: int) -> bool | None:
-    """Return whether records have an address of a copy, None after many addresses beside it."""
+def _is_met(copy: ImageCopy, content: bytes) -> bool | None:
+    """Return whether words have an address of a copy, None after many addresses beside it."""
     others = 0
     for begin, end in copy.ranges:
         low_bytes, highs = _highs(begin, end)
         for high in highs:
             pattern = high.to_bytes(_WORD_BYTES - low_bytes, "little")
-            at = records.find(pattern, records_at + low_bytes) - low_bytes
+            at = content.find(pattern, low_bytes) - low_bytes
             while at >= 0:
-                is_word = (at - records_at) % _WORD_BYTES == 0
-                word = records[at : at + _WORD_BYTES]
-                if is_word and begin < int.from_bytes(word, "little") < end:
+                word = int.from_bytes(content[at : at + _WORD_BYTES], "little")
+                if at % _WORD_BYTES == 0 and begin < word < end:
                     return True
                 others += 1
                 if others > _OTHERS:
                     return None
-                at = records.find(pattern, at + low_bytes + 1) - low_bytes
+                at = content.find(pattern, at + low_bytes + 1) - low_bytes
     return False
 
 
-def _met_by_many(copies: Sequence[ImageCopy], records: mmap.mmap | bytes, begin: int) -> list[bool]:
+def _met_by_many(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
     import numpy as np  # noqa: PLC0415 - takes longer than a small recording
 
     ranges = [(begin + 1, end) for copy in copies for begin, end in copy.ranges]
@@ -126,9 +123,9 @@ def _met_by_many(copies: Sequence[ImageCopy], records: mmap.mmap | bytes, begin:
     if not len(edges):
         return [False] * len(copies)
     is_between = np.zeros(len(edges) + 1, np.bool_)
-    words = np.frombuffer(records, np.uint64, offset=begin)
-    for at in range(0, len(words), _WORDS_AT_A_TIME):
-        some = words[at : at + _WORDS_AT_A_TIME]
+    numbers = np.frombuffer(words, np.uint64)
+    for at in range(0, len(numbers), _WORDS_AT_A_TIME):
+        some = numbers[at : at + _WORDS_AT_A_TIME]
         some = some[(some >= edges[0]) & (some < edges[-1])]
         is_between[np.searchsorted(edges, some, side="right")] = True
     counts = np.append(0, np.cumsum(is_between))
