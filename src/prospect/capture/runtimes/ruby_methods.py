@@ -38,7 +38,7 @@ from prospect.capture.runtimes.walk_parts import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prospect.capture.runtimes.elf_lookup import File
     from prospect.capture.runtimes.walk_parts import Item
@@ -146,11 +146,7 @@ def identify_method(shown: str, left_out: str) -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, FP, LAST, 0)
     yield asm.store(abi.BPF_DW, FP, MARK, ruby.IN_C)
     yield asm.store(abi.BPF_DW, FP, PAIR, 0)
-    yield from read(_METHOD, ruby.METHOD_BYTES)
-    yield from probe(shown)
-    yield asm.load(abi.BPF_DW, R1, FP, _METHOD)
-    yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
-    yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_METHOD, shown)
+    yield from _read_method(shown)
     yield asm.load(abi.BPF_DW, R2, FP, _DEFINITION)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
@@ -162,17 +158,22 @@ def identify_method(shown: str, left_out: str) -> Iterator[Item]:
     yield asm.jump(shown)
 
 
+def _read_method(other: str) -> Iterator[Item]:
+    """Read the method entry at `R3`, or go to a label if there is none."""
+    yield from read(_METHOD, ruby.METHOD_BYTES)
+    yield from probe(other)
+    yield asm.load(abi.BPF_DW, R1, FP, _METHOD)
+    yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
+    yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_METHOD, other)
+
+
 def find_names() -> Iterator[Item]:
     """Find the name of the method at `HANDLE`, and its class; go to "named" if it has no name.
 
     `PAIR` becomes whether it is a method of the class itself.
     """
     yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
-    yield from read(_METHOD, ruby.METHOD_BYTES)
-    yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, FP, _METHOD)
-    yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
-    yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_METHOD, "named")
+    yield from _read_method("named")
     yield asm.load(abi.BPF_DW, R3, FP, _DEFINITION)
     yield asm.alu(abi.BPF_ADD, R3, ruby.DEFINITION_NAME)
     yield from read(_ID, 8)
@@ -255,15 +256,7 @@ def _find_class() -> Iterator[Item]:
     yield Label("attached_elsewhere")
     yield asm.load(abi.BPF_DW, R1, ENTRY, AT["path_key"])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "has_scope")
-    yield from _find_variables()
-    for number in range(_LOOKED_AT):
-        other = f"not_attached_{number}"
-        yield from _read_variable(number)
-        yield asm.load(abi.BPF_DW, R1, FP, HEAD + 16)
-        yield asm.store(abi.BPF_DW, FP, POINTER, R1)
-        yield from _check_attached(other)
-        yield Label(other)
-    yield asm.jump("has_scope")
+    yield from _for_each_variable("not_attached", _check_value)
     yield Label("attached")
     yield asm.load(abi.BPF_DW, R1, FP, POINTER)
     yield asm.store(abi.BPF_DW, FP, _OWNER, R1)
@@ -297,24 +290,33 @@ def _find_path() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "has_scope")
     yield from read(_ID, 8)
     yield from probe("has_scope")
-    yield from _find_variables()
-    for number in range(_LOOKED_AT):
-        other = f"no_path_{number}"
-        yield from _read_variable(number)
-        yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
-        yield asm.load(abi.BPF_DW, R2, FP, _ID)
-        yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
-        yield asm.load(abi.BPF_DW, R1, FP, HEAD + 16)
-        yield asm.store(abi.BPF_DW, FP, SCOPE, R1)
-        yield asm.jump("has_scope")
-        yield Label(other)
-    yield asm.jump("has_scope")
+    yield from _for_each_variable("no_path", _take_path)
     yield Label("no_scope")
     yield asm.store(abi.BPF_DW, FP, SCOPE, 0)
 
 
-def _find_variables() -> Iterator[Item]:
-    """Find the variables of `_OWNER`: how many entries, in `FRAME`, and where, in `MARK`."""
+def _check_value(other: str) -> Iterator[Item]:
+    """Go to "attached" if a variable in `HEAD` is an object of `_OWNER`, or to a label."""
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 16)
+    yield asm.store(abi.BPF_DW, FP, POINTER, R1)
+    yield from _check_attached(other)
+
+
+def _take_path(other: str) -> Iterator[Item]:
+    """Take the value of a variable in `HEAD` as the path if its key is `_ID`, or go to a label."""
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
+    yield asm.load(abi.BPF_DW, R2, FP, _ID)
+    yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 16)
+    yield asm.store(abi.BPF_DW, FP, SCOPE, R1)
+    yield asm.jump("has_scope")
+
+
+def _for_each_variable(name: str, check: Callable[[str], Iterator[Item]]) -> Iterator[Item]:
+    """Check the first variables of `_OWNER`, each read into `HEAD`; go to "has_scope" after them.
+
+    A check goes somewhere, or to the label of the next variable, which begins with `name`.
+    """
     yield asm.load(abi.BPF_DW, R3, FP, _OWNER)
     for offset in (ruby.CLASS_EXTENSION, ruby.CLASS_VARIABLES):
         yield asm.alu(abi.BPF_ADD, R3, offset)
@@ -327,13 +329,14 @@ def _find_variables() -> Iterator[Item]:
     for place, slot in ((0, FRAME), (8, MARK)):
         yield asm.load(abi.BPF_DW, R1, FP, HEAD + place)
         yield asm.store(abi.BPF_DW, FP, slot, R1)
-
-
-def _read_variable(number: int) -> Iterator[Item]:
-    """Read an entry into `HEAD`, or go to "has_scope"."""
-    yield asm.load(abi.BPF_DW, R1, FP, FRAME)
-    yield asm.jump_if(abi.BPF_JLE, R1, number, "has_scope")
-    yield asm.load(abi.BPF_DW, R3, FP, MARK)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.ENTRY_BYTES * number)
-    yield from read(HEAD, ruby.ENTRY_BYTES)
-    yield from probe("has_scope")
+    for number in range(_LOOKED_AT):
+        other = f"{name}_{number}"
+        yield asm.load(abi.BPF_DW, R1, FP, FRAME)
+        yield asm.jump_if(abi.BPF_JLE, R1, number, "has_scope")
+        yield asm.load(abi.BPF_DW, R3, FP, MARK)
+        yield asm.alu(abi.BPF_ADD, R3, ruby.ENTRY_BYTES * number)
+        yield from read(HEAD, ruby.ENTRY_BYTES)
+        yield from probe("has_scope")
+        yield from check(other)
+        yield Label(other)
+    yield asm.jump("has_scope")
