@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventAttr, EventDescription
 
-# Records are read one by one, 10 ms a megabyte; of a larger file, this is a small share.
-LARGEST_COMPACTED_BYTES = 2 << 20
+LARGEST_COMPACTED_BYTES = 16 << 20
+# They are read one by one: 10 ms. Of more, what others leave is a small share.
+MOST_COMPACTED_RECORDS = 20_000
 _HEADER = struct.Struct("<" + HEADER)
 _WORD = struct.Struct("<Q")
 _PID = struct.Struct("<I")
@@ -107,7 +108,7 @@ def drop_unsampled_mappings(
 
     Returns:
         (major, minor, inode) of mapped files that are left; None if nothing was changed, because
-        the file is large, or is not a chain of records of these events.
+        there are many records, or they are not a chain of records of these events.
     """
     try:
         size = os.fstat(fd).st_size - begin
@@ -168,12 +169,14 @@ def _records(data: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _users(data: bytes, events: Sequence[EventDescription]) -> _Users | None:
-    """Read who is sampled; None if a record is cut, or of no known event."""
+    """Read who is sampled; None if a record is cut or of no known event, or there are many."""
     if not all("tid" in layout_of(event.attr).sample for event in events):
         return None
     places = {number: _place(event.attr) for event in events for number in event.ids}
     found, end = _Users(), 0
-    for type_, misc, at, end in _records(data):
+    for number, (type_, misc, at, end) in enumerate(_records(data)):
+        if number == MOST_COMPACTED_RECORDS:
+            return None
         if type_ in _SAMPLES:
             place = places.get(_WORD.unpack_from(data, at + 8)[0]) if at + 16 <= len(data) else None
             if place is None or at + place.pid + _PIDS.size > min(end, len(data)):

@@ -142,6 +142,14 @@ def test_a_large_recording_stays_as_it_is(monkeypatch):
     assert dropped([mapping(OTHER, 1)]) == ([], None)
 
 
+def test_a_recording_of_many_records_stays_as_it_is(monkeypatch):
+    records = [mapping(OTHER, 1), sample(HEIR, 0x1000)]
+    monkeypatch.setattr(unsampled_mappings, "MOST_COMPACTED_RECORDS", 1)
+    assert dropped(records) == ([], None)
+    monkeypatch.setattr(unsampled_mappings, "MOST_COMPACTED_RECORDS", 2)
+    assert dropped(records)[0] == [0]
+
+
 def test_a_recording_without_records_stays_empty():
     assert dropped([]) == ([], None)
 
