@@ -82,9 +82,10 @@ def test_this_kernel_has_them():
 
 def test_offsets_of_what_a_switch_is_recorded_with():
     structures = [
-        ("task_struct", {"pid": 40, "comm": 64, "se": 128}),
+        ("task_struct", {"pid": 40, "tgid": 44, "real_parent": 48, "comm": 64, "se": 128}),
         ("sched_entity", {"load": 0, "sum_exec_runtime": 16}),
     ]
-    assert switch_offsets(types(structures)) == SwitchOffsets(pid=40, comm=64, ran_ns=144)
+    expected = SwitchOffsets(pid=40, comm=64, ran_ns=144, tgid=44, real_parent=48)
+    assert switch_offsets(types(structures)) == expected
     with pytest.raises(ValueError, match="have no sum_exec_runtime"):
         switch_offsets(types(structures[:1]))

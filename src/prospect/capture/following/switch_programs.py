@@ -5,8 +5,8 @@ of two events into the rings of the recording. The raw data of a sample has the 
 tracepoint of the same name, and our own fields behind it, so that perf reads it. A map has the
 numbers of the followed threads, and the calls that they wait in. A thread whose parent is followed
 is followed from its birth on; so is a thread that wakes a followed one, from then on: a wait ends
-with what the waker did before. The recorder starts COMMAND but is not followed: otherwise its
-children, and whatever wakes these, would be too.
+with what the waker did before. The recorder starts COMMAND, and a child of it that reads COMMAND's
+mappings may keep it waiting. Neither is followed: otherwise whatever wakes them would be too.
 
 Defined by: ``include/trace/events/sched.h`` for the arguments and the layout;
 ``arch/x86/include/asm/ptrace.h`` for the registers of a system call, Linux 6.18;
@@ -108,7 +108,7 @@ class Maps(NamedTuple):
         switches, wakes: descriptors of maps: the events of each CPU; -1 for switches that are not
             recorded.
         every_thread: whether all are followed: then `threads` only has those that have waited.
-        recorder_pid: the process that records, which is not followed.
+        recorder_pid: the process that records; it and its children are not followed.
     """
 
     threads: int
@@ -242,9 +242,12 @@ def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
         yield from _look_up(maps, _WAKE_KEY, unknown="new")
         yield asm.jump("write")
         yield Label("new")
-        yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
-        yield asm.alu(abi.BPF_RSH, R0, 32)
-        yield asm.jump_if(abi.BPF_JEQ, R0, maps.recorder_pid, "write")
+        yield asm.call(abi.BPF_FUNC_get_current_task_btf)
+        yield asm.load(BPF_W, R1, R0, types.tgid)
+        yield asm.jump_if(abi.BPF_JEQ, R1, maps.recorder_pid, "write")
+        yield asm.load(BPF_DW, R1, R0, types.real_parent)
+        yield asm.load(BPF_W, R1, R1, types.tgid)
+        yield asm.jump_if(abi.BPF_JEQ, R1, maps.recorder_pid, "write")
         yield from _set_wait(maps, _WAKE_KEY, _WAKE)
     yield Label("write")
     yield from _write(maps.wakes, _WAKE, _WAKING_BYTES)

@@ -65,11 +65,20 @@ def task_offsets(types: bytes) -> TaskOffsets:
 
 
 class SwitchOffsets(NamedTuple):
-    """Offsets in bytes of a task's number (`pid`, of a thread), its name and its time on CPUs."""
+    """Offsets in bytes of what a task has.
+
+    Attributes:
+        pid, tgid: the number of the thread, and of its process.
+        comm: its name.
+        ran_ns: its time on CPUs.
+        real_parent: the task that started its process.
+    """
 
     pid: int
     comm: int
     ran_ns: int
+    tgid: int
+    real_parent: int
 
 
 def switch_offsets(types: bytes) -> SwitchOffsets:
@@ -82,7 +91,8 @@ def switch_offsets(types: bytes) -> SwitchOffsets:
     task, entity = found.members(b"task_struct"), found.members(b"sched_entity")
     try:
         ran_ns = task[b"se"] + entity[b"sum_exec_runtime"]
-        return SwitchOffsets(task[b"pid"], task[b"comm"], ran_ns)
+        numbers = task[b"pid"], task[b"comm"], ran_ns, task[b"tgid"], task[b"real_parent"]
+        return SwitchOffsets(*numbers)
     except KeyError as error:
         raise ValueError(f"the kernel's types have no {error.args[0].decode()}") from error
 
