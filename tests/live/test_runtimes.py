@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from builders.recordings import PROGRAMS, PROSPECT
+from prospect.abi import bpf
+from prospect.abi import runtime_frames as wire
+from prospect.capture.kernel import bpf_objects
+from prospect.capture.runtimes.attaching import attach_walker
 
 pytestmark = [
     pytest.mark.live,
@@ -27,6 +33,31 @@ SLACK = 0.07
 RUBY, PHP = ("ruby", "split.rb"), ("php", "split.php")
 RUBY_IN_C = ("ruby", "c_functions.rb")
 PHP_JIT = ("-dopcache.enable_cli=1", "-dopcache.jit=tracing", "-dopcache.jit_buffer_size=32M")
+
+
+# Of struct bpf_prog_info: how many instructions the kernel verified.
+VERIFIED_OFFSET = 216
+MAY_GO = bpf.BPF_JMP | bpf.BPF_JCOND
+
+
+@pytest.mark.parametrize("runtime", [wire.CPYTHON, wire.RUBY, wire.PHP, wire.V8])
+def test_a_walk_is_verified_in_a_moment_or_step_by_step_before_linux_6_9(runtime, monkeypatch):
+    load, verified = bpf_objects.load_perf_event_program, {}
+
+    def loaded(name, code):
+        if is_old and MAY_GO in code[::8]:
+            raise OSError(errno.EINVAL, "unknown opcode")
+        program = load(name, code)
+        info = bpf_objects._program_info(program)
+        verified[name, MAY_GO in code[::8]] = struct.unpack_from("=I", info, VERIFIED_OFFSET)[0]
+        return program
+
+    monkeypatch.setattr(bpf_objects, "load_perf_event_program", loaded)
+    for is_old in (False, True):  # noqa: B007 - `loaded` reads it
+        attach_walker({}, (), (runtime,)).close()
+    name = f"walk_runtime_{runtime}"
+    assert verified[name, False] < 200_000
+    assert verified.get((name, True), 0) < 5_000
 
 
 def ran(*command, timeout=120):

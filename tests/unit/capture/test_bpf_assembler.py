@@ -14,12 +14,14 @@ from prospect.capture.kernel.bpf_assembler import (
     alu,
     assemble,
     atomic_add,
+    bounded,
     call,
     jump,
     jump_if,
     load,
     load_imm64,
     load_map,
+    may_go,
     move,
     store,
 )
@@ -79,6 +81,12 @@ def test_a_jump_can_go_back_and_compare_registers():
     code = assemble([Label("again"), jump_if(abi.BPF_JLT, Reg.R8, Reg.R1, "again"), EXIT])
     assert code[:8].hex(" ") == "ad 18 ff ff 00 00 00 00"
     assert assemble([jump_if(abi.BPF_JNE, Reg.R1, 35, "x"), Label("x"), EXIT])[0] == 0x55
+
+
+def test_a_loop_may_go_or_is_bounded_by_itself():
+    loop = [Label("again"), may_go("end"), jump("again"), Label("end"), EXIT]
+    assert assemble(loop)[:16].hex(" ") == "e5 00 01 00 00 00 00 00 05 00 fe ff 00 00 00 00"
+    assert assemble(bounded(loop)) == assemble([Label("again"), jump("again"), EXIT])
 
 
 def test_a_label_that_is_not_there_is_a_defect():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SLOT = struct.Struct("=BBhi")
 # A 64-bit immediate takes two slots: opcode 0x18.
 _LOAD_IMM64 = abi.BPF_LD | abi.BPF_DW | abi.BPF_IMM
+_MAY_GO = abi.BPF_JMP | abi.BPF_JCOND
 
 
 class Reg(int):
@@ -123,6 +124,20 @@ def jump(target: str) -> Instruction:
 def jump_if(comparison: int, dst: Reg, operand: Reg | int, target: str) -> Instruction:
     """Go to a label if ``dst COMPARISON operand``, in 64 bits; BPF_JLT is unsigned."""
     return _with_operand(abi.BPF_JMP | comparison, dst, operand)._replace(target=target)
+
+
+def may_go(target: str) -> Instruction:
+    """Go on with a loop, or to a label after millions of steps: a may_goto of Linux 6.9.
+
+    So the verifier knows that the loop ends. It does not verify each step, if the registers and
+    the stack of one are as those of an earlier one; numbers may differ if it knows nothing of them.
+    """
+    return Instruction(_MAY_GO, target=target)
+
+
+def bounded(program: Sequence[Instruction | Label]) -> list[Instruction | Label]:
+    """Return a program for kernels before 6.9, which verify each step of its loops."""
+    return [one for one in program if isinstance(one, Label) or one.opcode != _MAY_GO]
 
 
 def assemble(program: Sequence[Instruction | Label]) -> bytes:

@@ -25,8 +25,10 @@ from prospect.capture.runtimes.walk_parts import (
     FP,
     FRAME,
     HEAD,
+    KEY,
     LAST,
     MARK,
+    MINE,
     PAIR,
     POINTER,
     R0,
@@ -37,7 +39,6 @@ from prospect.capture.runtimes.walk_parts import (
     R5,
     ROW,
     SCRATCH,
-    SIGNATURE,
     SIZE,
     TAG,
     THREAD_POINTER,
@@ -69,7 +70,7 @@ _TASK, _IMAGE, _STATE, _NEXT_STATE, _NEXT_INTERPRETER = 0, 8, 16, 24, 32
 # Interpreters and threads that one sample looks at, at most; the next one goes on from there.
 _MOST_STEPS = 16
 # Slots, as long as no name is looked for.
-_MINE, _WHO, _LATER, _THREAD = SIGNATURE, TAG, POINTER, CODE
+_WHO, _LATER, _THREAD = TAG, POINTER, CODE
 
 
 def find_frame(maps: Maps) -> Iterator[Item]:
@@ -80,10 +81,10 @@ def find_frame(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, ENTRY, AT["key"])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_number")
     # The key leads to the state that the thread has in its first interpreter.
-    yield asm.load(abi.BPF_DW, R3, FP, _LATER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "by_key")
     yield from follow(AT["next_interpreter"], PAIR, "by_key")
-    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "by_number")
     yield Label("by_key")
     yield from _by_key()
@@ -97,9 +98,9 @@ def _by_key() -> Iterator[Item]:
     yield from read(PAIR, 8)
     yield from probe("no_key")
     # Py_tss_t: whether the key is there, then the key
-    yield asm.load(abi.BPF_W, R1, FP, PAIR)
+    yield asm.load(abi.BPF_W, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 1, "no_key")
-    yield asm.load(abi.BPF_W, R1, FP, PAIR + 4)
+    yield asm.load(abi.BPF_W, R1, SCRATCH, PAIR + 4)
     yield asm.jump_if(abi.BPF_JGE, R1, MOST_KEYS, "no_key")
     yield asm.load(abi.BPF_DW, R3, FP, THREAD_POINTER)
     yield asm.jump_if(abi.BPF_JGE, R1, KEYS_A_BLOCK, "far_key")
@@ -114,9 +115,9 @@ def _by_key() -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, R3, _BLOCKS_OFFSET)
     yield from read(HEAD, 8)
     yield from probe("no_thread")
-    yield asm.load(abi.BPF_W, R1, FP, PAIR + 4)
+    yield asm.load(abi.BPF_W, R1, SCRATCH, PAIR + 4)
     yield asm.alu(abi.BPF_AND, R1, KEYS_A_BLOCK - 1)
-    yield asm.load(abi.BPF_DW, R3, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
     yield Label("key_found")
     yield asm.alu(abi.BPF_LSH, R1, 4)
@@ -124,7 +125,7 @@ def _by_key() -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, R3, 8)
     yield from read(FRAME, 8)
     yield from probe("no_thread")
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
     yield from _frame_of_state("no_frame", "fault", "key")
     yield asm.jump("has_frame")
@@ -140,12 +141,12 @@ def _frame_of_state(none: str, failed: str, label: str) -> Iterator[Item]:
     """
     yield from follow(AT["thread_frame"], FRAME, failed)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["cframe"])
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.load_imm64(R2, cpython.NO_OFFSET)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, label + "_is_frame")
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, none)
     yield from follow(AT["cframe"], FRAME, failed)
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield Label(label + "_is_frame")
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, none)
 
@@ -153,27 +154,27 @@ def _frame_of_state(none: str, failed: str, label: str) -> Iterator[Item]:
 def _by_number(maps: Maps) -> Iterator[Item]:
     """Look where the thread had its state before, or search the lists of all interpreters."""
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
-    yield asm.move(ROW, 0)
+    yield asm.load(abi.BPF_DW, ROW, SCRATCH, FOUND_AT)
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
-    yield asm.store(abi.BPF_DW, FP, _WHO, R0)
+    yield asm.store(abi.BPF_DW, SCRATCH, _WHO, R0)
     yield asm.alu(abi.BPF_AND, R0, (1 << THREADS_BITS) - 1)
-    yield asm.store(abi.BPF_DW, FP, HEAD, R0)
-    yield from look_up(maps.threads, HEAD, R0)
-    yield asm.store(abi.BPF_DW, FP, _MINE, R0)
+    yield asm.store(abi.BPF_DW, FP, KEY, R0)
+    yield from look_up(maps.threads, KEY, R0)
+    yield asm.store(abi.BPF_DW, FP, MINE, R0)
     yield asm.load(abi.BPF_DW, R1, R0, _STATE)
-    yield asm.store(abi.BPF_DW, FP, _THREAD, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, _THREAD, R1)
     yield asm.load(abi.BPF_DW, R1, R0, _TASK)
-    yield asm.load(abi.BPF_DW, R2, FP, _WHO)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _WHO)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "search")
     yield asm.load(abi.BPF_DW, R1, R0, _IMAGE)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "search")
-    yield asm.load(abi.BPF_DW, R1, FP, _THREAD)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _THREAD)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "resume")
     # If there are several interpreters, the thread may have a state in each.
-    yield asm.load(abi.BPF_DW, R3, FP, _LATER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield from follow(AT["next_interpreter"], PAIR, "no_key")
-    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "search")
     yield from _check_state("search", "search", "same_thread")
     yield Label("search")
@@ -183,15 +184,17 @@ def _by_number(maps: Maps) -> Iterator[Item]:
 def _search() -> Iterator[Item]:
     """Search the interpreters, the newest first: an older one called what a newer one runs."""
     yield Label("interpreter")
-    yield asm.load(abi.BPF_DW, R3, FP, _LATER)
+    yield asm.may_go("searched")
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "searched")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
     yield asm.jump_if(abi.BPF_JGT, ROW, _MOST_STEPS, "searched")
     yield from follow(AT["threads"], _THREAD, "no_key")
-    yield asm.load(abi.BPF_DW, R3, FP, _LATER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield from follow(AT["next_interpreter"], _LATER, "no_key")
     yield Label("thread")
-    yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
+    yield asm.may_go("searched")
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "interpreter")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
     yield asm.jump_if(abi.BPF_JGT, ROW, _MOST_STEPS, "pause")
@@ -199,7 +202,7 @@ def _search() -> Iterator[Item]:
     yield Label("idle_thread")
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 1)
     yield Label("other_thread")
-    yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
     yield from follow(AT["next_thread"], _THREAD, "no_thread")
     yield asm.jump("thread")
     yield Label("searched")
@@ -211,12 +214,12 @@ def _search() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, R1, _STATE, 0)
     yield asm.jump("searched")
     yield Label("resume")
-    yield asm.load(abi.BPF_DW, R1, FP, _MINE)
+    yield asm.load(abi.BPF_DW, R1, FP, MINE)
     # Once: what it leads to may be gone.
     yield asm.store(abi.BPF_DW, R1, _TASK, 0)
     for slot, offset in ((_THREAD, _NEXT_STATE), (_LATER, _NEXT_INTERPRETER)):
         yield asm.load(abi.BPF_DW, R2, R1, offset)
-        yield asm.store(abi.BPF_DW, FP, slot, R2)
+        yield asm.store(abi.BPF_DW, SCRATCH, slot, R2)
     yield asm.jump("thread")
 
 
@@ -229,21 +232,21 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
         label: name for the code that takes the frame. An outermost frame is checked before that:
             in 3.15 it may be the base of a thread that runs only C.
     """
-    yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
     yield from follow(AT["number"], PAIR, other)
-    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.load(abi.BPF_DW, R2, FP, THREAD_POINTER)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
-    yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
     yield from _frame_of_state(idle, idle, label)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["base"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from follow(AT["back"], PAIR, idle)
-    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, label)
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield from follow(AT["owner"], PAIR, label)
-    yield asm.load(abi.BPF_B, R1, FP, PAIR)
+    yield asm.load(abi.BPF_B, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JGE, R1, cpython.OWNED_BY_C, idle)
     yield Label(label)
     yield from _note((_THREAD, _STATE))
@@ -256,9 +259,9 @@ def _note(*found: tuple[int, int]) -> Iterator[Item]:
     Args:
         found: slots, each with its offset in the element.
     """
-    yield asm.load(abi.BPF_DW, R1, FP, _MINE)
+    yield asm.load(abi.BPF_DW, R1, FP, MINE)
     for slot, offset in ((_WHO, _TASK), *found):
-        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.load(abi.BPF_DW, R2, SCRATCH, slot)
         yield asm.store(abi.BPF_DW, R1, offset, R2)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, R1, _IMAGE, R2)
@@ -266,7 +269,7 @@ def _note(*found: tuple[int, int]) -> Iterator[Item]:
 
 def read_python_frame() -> Iterator[Item]:
     """Read the frame at `FRAME`: its code object, last instruction, mark, and the next frame."""
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["base"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     # From 3.11 on frames are next to each other, each caller below what it called.
@@ -287,7 +290,7 @@ def read_python_frame() -> Iterator[Item]:
         yield from field(size, R2, AT[name])
         if slot == CODE:
             yield asm.alu(abi.BPF_AND, R2, -4)
-        yield asm.store(abi.BPF_DW, FP, slot, R2)
+        yield asm.store(abi.BPF_DW, SCRATCH, slot, R2)
     yield asm.load(abi.BPF_W, R4, ENTRY, AT["last_is_address"])
     yield asm.jump_if(abi.BPF_JEQ, R4, 0, "is_number")
     yield from _offset_of_instruction()
@@ -296,7 +299,7 @@ def read_python_frame() -> Iterator[Item]:
 
 def sign_code(_maps: Maps) -> Iterator[Item]:
     """Read the 8 bytes of the code object with its first line."""
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield from follow(AT["signature"], PAIR, "next")
 
 
@@ -312,18 +315,18 @@ def _offset_of_instruction() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R4, 0, "in_code")
     yield asm.jump_if(abi.BPF_JGE, R4, _MOST_COPIES, "in_code")
     yield asm.alu(abi.BPF_LSH, R4, 3)
-    yield asm.store(abi.BPF_DW, FP, SIZE, R4)
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.store(abi.BPF_DW, SCRATCH, SIZE, R4)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield from follow(AT["copies"], POINTER, "no_copy")
     # the number of copies, then their addresses
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
-    yield asm.load(abi.BPF_DW, R1, FP, SIZE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, SIZE)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.alu(abi.BPF_ADD, R3, 8)
     yield from read(POINTER, 8)
     yield from probe("no_copy")
-    yield asm.load(abi.BPF_DW, R3, FP, LAST)
-    yield asm.load(abi.BPF_DW, R1, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, LAST)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, R1)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["instructions"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
@@ -332,11 +335,11 @@ def _offset_of_instruction() -> Iterator[Item]:
     yield asm.move(R3, 0)
     yield asm.jump("has_offset")
     yield Label("in_code")
-    yield asm.load(abi.BPF_DW, R3, FP, LAST)
-    yield asm.load(abi.BPF_DW, R2, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, LAST)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, CODE)
     yield asm.alu(abi.BPF_SUB, R3, R2)
     yield Label("has_offset")
-    yield asm.store(abi.BPF_DW, FP, LAST, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, R3)
 
 
 # CPython's second part of the walker: it sends what a new code object is called, and its lines.
@@ -359,7 +362,7 @@ def send_code(maps: Maps) -> Iterator[Item]:
 
 def _add_pointer() -> Iterator[Item]:
     """Turn the offset in R3 into an address in the object that was read."""
-    yield asm.load(abi.BPF_DW, R1, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
 
 
@@ -368,7 +371,7 @@ def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]
     yield from _read_object(pointer)
     # its state: 2 bits or more, then bytes a character in 3, compact, ascii
     label = f"compact_{kind}"
-    yield asm.load(abi.BPF_W, R1, FP, HEAD + 16)
+    yield asm.load(abi.BPF_W, R1, SCRATCH, HEAD + 16)
     yield asm.load(abi.BPF_W, R2, ENTRY, AT["state_shift"])
     yield asm.alu(abi.BPF_AND, R2, 31)
     yield asm.alu(abi.BPF_RSH, R1, R2)
@@ -382,7 +385,7 @@ def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["ascii"])
     yield asm.alu(abi.BPF_OR, R5, wire.IS_ASCII)
     yield Label(label)
-    yield asm.load(abi.BPF_DW, R4, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R4, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JLT, R4, most, label + "_fits")
     yield asm.move(R4, most)
     yield asm.alu(abi.BPF_OR, R5, wire.CUT)
@@ -398,16 +401,16 @@ def _send_lines(maps: Maps) -> Iterator[Item]:
     yield from _read_object(AT["lines"])
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["bytes"])
     yield asm.move(R5, 1)
-    yield asm.load(abi.BPF_DW, R4, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R4, SCRATCH, HEAD)
     yield from _add_pointer()
     yield from send_bytes(maps, wire.KIND_LINES, wire.MOST_LINES_BYTES, "lines", "no_lines")
 
 
 def _read_object(pointer: int) -> Iterator[Item]:
     """Follow a pointer of the code object; read the object's length and what follows."""
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield from follow(pointer, POINTER, "named")
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield from follow(AT["length"], HEAD, "named", 24)
 
 

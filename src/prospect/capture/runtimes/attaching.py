@@ -14,7 +14,7 @@ from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.abi import runtime_frames as wire
 from prospect.capture.kernel import bpf_objects
-from prospect.capture.kernel.bpf_assembler import assemble
+from prospect.capture.kernel.bpf_assembler import assemble, bounded
 from prospect.capture.kernel.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine import runtime_processes
@@ -89,8 +89,13 @@ class Walker(Closing):
             KeyError: the runtime is not known.
         """
         if runtime not in self._programs:
-            code = assemble(walker(self._maps, self._task, walk_of(runtime), self._chosen))
-            program = bpf_objects.load_perf_event_program(f"walk_runtime_{runtime}", code)
+            code = walker(self._maps, self._task, walk_of(runtime), self._chosen)
+            load, name = bpf_objects.load_perf_event_program, f"walk_runtime_{runtime}"
+            try:
+                program = load(name, assemble(code))
+            except OSError:
+                # To verify all steps of all loops takes 0.1 s.
+                program = load(name, assemble(bounded(code)))
             self._programs[runtime] = program
             bpf_objects.write_element(self._maps.walks, runtime, struct.pack("=I", program))
 

@@ -88,6 +88,7 @@ _HOLDS: dict[int, Callable[[int, int], bool]] = {
     abi.BPF_JGT: operator.gt,
     abi.BPF_JGE: operator.ge,
     abi.BPF_JA: lambda *_: True,
+    abi.BPF_JCOND: lambda *_: False,
 }
 _CLASS, _SIZE, _OPERATION = 0x07, 0x18, 0xF0
 _FAULT = -14 & _MASK  # EFAULT

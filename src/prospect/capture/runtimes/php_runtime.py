@@ -41,6 +41,7 @@ from prospect.capture.runtimes.walk_parts import (
     R3,
     R4,
     R5,
+    SCRATCH,
     THREAD_POINTER,
     WINDOW_AT,
     find_recalled,
@@ -183,7 +184,7 @@ def _start(maps: Maps) -> Iterator[Item]:
     yield Label("has_globals")
     yield from read(FRAME, 8)
     yield from probe("no_key")
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
     yield asm.jump_if(abi.BPF_JNE, R3, 1, "has_frame")
     yield asm.jump("fault")
@@ -200,7 +201,7 @@ def _find_block() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
     yield from read(PAIR, 8)
     yield from probe("no_key")
-    yield asm.load(abi.BPF_DW, R3, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, PAIR)
     yield Label("has_offset")
     yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
@@ -209,9 +210,9 @@ def _find_block() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["current"])
     yield from read(PAIR, 8)
     yield from probe("no_key")
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JGE, R1, _BLOCK_END, "no_key")
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["in_globals"])
@@ -220,22 +221,22 @@ def _find_block() -> Iterator[Item]:
 
 def _frame() -> Iterator[Item]:
     """Read a call: its function and its line. Callers are below it."""
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield from read_window(AT["frame_bytes"], "walk_fault", down=True)
     yield asm.load(abi.BPF_DW, R1, R5, WINDOW_AT + php.CALLER)
-    yield asm.store(abi.BPF_DW, FP, FRAME, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, FRAME, R1)
     yield asm.load(abi.BPF_W, R1, R5, WINDOW_AT + php.CALL_INFO)
     yield asm.alu(abi.BPF_RSH, R1, php.CALL_TOP_SHIFT)
     yield asm.alu(abi.BPF_AND, R1, wire.OUTERMOST)
-    yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
     yield asm.load(abi.BPF_DW, R1, R5, WINDOW_AT + php.OPLINE)
-    yield asm.store(abi.BPF_DW, FP, POINTER, R1)
-    yield asm.store(abi.BPF_DW, FP, LAST, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield asm.load(abi.BPF_DW, R3, R5, WINDOW_AT + php.FUNCTION)
     # A call that is being prepared, or that only keeps a place.
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "next")
-    yield asm.store(abi.BPF_DW, FP, HANDLE, R3)
-    yield asm.store(abi.BPF_DW, FP, CODE, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, CODE, R3)
     yield from read(HEAD, 24)
     yield from probe("walk_fault")
     yield from _identify()
@@ -244,42 +245,42 @@ def _frame() -> Iterator[Item]:
 
 def _identify() -> Iterator[Item]:
     """Find out which function it is that was read, from `HEAD`."""
-    yield asm.load(abi.BPF_DW, R2, FP, HEAD + php.NAME)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + php.NAME)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.SCOPE)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.SCOPE)
     yield asm.alu(abi.BPF_ADD, R2, R1)
-    yield asm.store(abi.BPF_DW, FP, PAIR, R2)
-    yield asm.load(abi.BPF_B, R1, FP, HEAD)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R2)
+    yield asm.load(abi.BPF_B, R1, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_USER, "in_php")
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_EVAL, "in_php")
     yield asm.jump_if(abi.BPF_JNE, R1, php.KIND_INTERNAL, "walk_fault")
     # A fiber begins with a C function that has no name.
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.NAME)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")
     # A C function is part of the run that called it.
-    yield asm.store(abi.BPF_DW, FP, MARK, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, 0)
     yield asm.jump("has_line")
     yield Label("in_php")
     # Each object of a closure has its own function, and the code of files has no name: what
     # they share tells them apart, their file and lines.
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.NAME)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_lines")
-    yield asm.load(abi.BPF_W, R1, FP, HEAD + php.FLAGS)
+    yield asm.load(abi.BPF_W, R1, SCRATCH, HEAD + php.FLAGS)
     yield asm.alu(abi.BPF_AND, R1, php.CLOSURE)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "identified")
     yield Label("by_lines")
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(HEAD, 16)
     yield from probe("walk_fault")
-    yield asm.load(abi.BPF_DW, R2, FP, PAIR)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_ADD, R2, R1)
-    yield asm.store(abi.BPF_DW, FP, CODE, R2)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.LINES_AFTER_FILE)
-    yield asm.store(abi.BPF_DW, FP, PAIR, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, CODE, R2)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.LINES_AFTER_FILE)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R1)
     yield Label("identified")
 
 
@@ -287,14 +288,14 @@ def _read_line() -> Iterator[Item]:
     """Read the line of the instruction at `POINTER`."""
     # With the function as it was, the instruction has the same line.
     yield from recall(POINTER, PAIR, "has_line")
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_ADD, R3, php.OP_LINE)
     yield from read(LAST, 4)
     yield from probe("no_line")
     yield from keep(POINTER, PAIR)
     yield asm.jump("has_line")
     yield Label("no_line")
-    yield asm.store(abi.BPF_DW, FP, LAST, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield Label("has_line")
 
 
@@ -305,18 +306,18 @@ def _sign(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
 
 def _send(maps: Maps) -> Iterator[Item]:
     """Send name, class and file of the function at `HANDLE`."""
-    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield from read(HEAD, 24)
     yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
-    yield asm.store(abi.BPF_DW, FP, OWN[0], R1)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.SCOPE)
-    yield asm.store(abi.BPF_DW, FP, OWN[1], R1)
-    yield asm.load(abi.BPF_B, R1, FP, HEAD)
-    yield asm.store(abi.BPF_DW, FP, OWN[2], R1)
-    yield asm.store(abi.BPF_DW, FP, PAIR, 0)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.NAME)
+    yield asm.store(abi.BPF_DW, SCRATCH, OWN[0], R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.SCOPE)
+    yield asm.store(abi.BPF_DW, SCRATCH, OWN[1], R1)
+    yield asm.load(abi.BPF_B, R1, SCRATCH, HEAD)
+    yield asm.store(abi.BPF_DW, SCRATCH, OWN[2], R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 0)
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_lines")
-    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.alu(abi.BPF_ADD, R3, php.LINES_AFTER_FILE)
@@ -325,15 +326,15 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield Label("no_lines")
     yield from begin_name("all_named")
     # A file's own code has no name.
-    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield asm.move(R4, 0)
-    yield asm.load(abi.BPF_DW, R1, FP, OWN[0])
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[0])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_name")
     yield from _read_string(OWN[0])
     yield Label("no_name")
     yield asm.move(R5, wire.IS_UTF8)
     yield from send_bytes(maps, wire.KIND_NAME, wire.MOST_NAME_BYTES, "name")
-    yield asm.load(abi.BPF_DW, R3, FP, OWN[1])
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, OWN[1])
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_class")
     yield asm.alu(abi.BPF_ADD, R3, php.CLASS_NAME)
     yield from read(OWN[1], 8)
@@ -342,9 +343,9 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.move(R5, wire.IS_UTF8)
     yield from send_bytes(maps, wire.KIND_SCOPE, wire.MOST_NAME_BYTES, "class")
     yield Label("no_class")
-    yield asm.load(abi.BPF_DW, R1, FP, OWN[2])
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[2])
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_file")
-    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(OWN[1], 8)
@@ -357,13 +358,13 @@ def _send(maps: Maps) -> Iterator[Item]:
 
 def _read_string(slot: int) -> Iterator[Item]:
     """Put the address of a string's text into R3, its length into R4."""
-    yield asm.load(abi.BPF_DW, R3, FP, slot)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, slot)
     yield asm.alu(abi.BPF_ADD, R3, php.STRING_LENGTH)
     yield from read(POINTER, 8)
     yield from probe("named")
-    yield asm.load(abi.BPF_DW, R3, FP, slot)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, slot)
     yield asm.alu(abi.BPF_ADD, R3, php.STRING_TEXT)
-    yield asm.load(abi.BPF_DW, R4, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R4, SCRATCH, POINTER)
 
 
 RUNTIME = Runtime(wire.PHP, start=_start, frame=_frame, sign=_sign, send=_send)

@@ -19,7 +19,6 @@ from prospect.capture.runtimes.image_entry import Fields
 from prospect.capture.runtimes.walk_parts import (
     CODE,
     ENTRY,
-    FP,
     FRAME,
     HANDLE,
     HEAD,
@@ -32,6 +31,7 @@ from prospect.capture.runtimes.walk_parts import (
     R1,
     R2,
     R3,
+    SCRATCH,
     probe,
     read,
 )
@@ -133,28 +133,28 @@ def identify_method(shown: str, left_out: str) -> Iterator[Item]:
 
     `POINTER` has the frame's environment. A method entry that cannot be read has no name.
     """
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, ruby.METHOD_BEFORE)
     yield from read(HEAD, 24)
     yield from probe("walk_fault")
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + ruby.METHOD_BEFORE)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + ruby.METHOD_BEFORE)
     yield asm.alu(abi.BPF_AND, R1, ruby.FRAME_KIND_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.FRAME_OF_C, left_out)
-    yield asm.load(abi.BPF_DW, R3, FP, HEAD)
-    yield asm.store(abi.BPF_DW, FP, CODE, R3)
-    yield asm.store(abi.BPF_DW, FP, HANDLE, R3)
-    yield asm.store(abi.BPF_DW, FP, LAST, 0)
-    yield asm.store(abi.BPF_DW, FP, MARK, ruby.IN_C)
-    yield asm.store(abi.BPF_DW, FP, PAIR, 0)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
+    yield asm.store(abi.BPF_DW, SCRATCH, CODE, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, ruby.IN_C)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 0)
     yield from _read_method(shown)
-    yield asm.load(abi.BPF_DW, R2, FP, _DEFINITION)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _DEFINITION)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, _OWNER)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R2, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, _ID)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
     yield asm.alu(abi.BPF_XOR, R2, R1)
-    yield asm.store(abi.BPF_DW, FP, PAIR, R2)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R2)
     yield asm.jump(shown)
 
 
@@ -162,7 +162,7 @@ def _read_method(other: str) -> Iterator[Item]:
     """Read the method entry at `R3`, or go to a label if there is none."""
     yield from read(_METHOD, ruby.METHOD_BYTES)
     yield from probe(other)
-    yield asm.load(abi.BPF_DW, R1, FP, _METHOD)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _METHOD)
     yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_METHOD, other)
 
@@ -172,60 +172,60 @@ def find_names() -> Iterator[Item]:
 
     `PAIR` becomes whether it is a method of the class itself.
     """
-    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield from _read_method("named")
-    yield asm.load(abi.BPF_DW, R3, FP, _DEFINITION)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _DEFINITION)
     yield asm.alu(abi.BPF_ADD, R3, ruby.DEFINITION_NAME)
     yield from read(_ID, 8)
     yield from probe("named")
     yield from _find_name()
-    yield asm.store(abi.BPF_DW, FP, SCOPE, 0)
-    yield asm.store(abi.BPF_DW, FP, PAIR, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, SCOPE, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 0)
     yield from _find_class()
     yield Label("has_scope")
 
 
 def _find_name() -> Iterator[Item]:
     """Put the string of the name `_ID` into `NAME`."""
-    yield asm.load(abi.BPF_DW, R1, FP, _ID)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
     yield asm.jump_if(abi.BPF_JLT, R1, ruby.OPERATOR_END, "has_number")
     yield asm.alu(abi.BPF_RSH, R1, ruby.NAME_SHIFT)
-    yield asm.store(abi.BPF_DW, FP, _ID, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, _ID, R1)
     yield Label("has_number")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["symbols"])
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "named")
     yield asm.alu(abi.BPF_ADD, R3, ruby.SYMBOL_ARRAYS)
     yield from read(POINTER, 8)
     yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, FP, _ID)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
     yield asm.alu(abi.BPF_RSH, R1, ruby.IN_ARRAY_SHIFT)
-    yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
     yield from _element(MARK)
-    yield asm.load(abi.BPF_DW, R1, FP, _ID)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
     yield asm.alu(abi.BPF_AND, R1, (1 << ruby.IN_ARRAY_SHIFT) - 1)
     yield asm.alu(abi.BPF_LSH, R1, 1)
-    yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
     yield from _element(MARK)
-    yield asm.load(abi.BPF_DW, R1, FP, POINTER)
-    yield asm.store(abi.BPF_DW, FP, NAME, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
+    yield asm.store(abi.BPF_DW, SCRATCH, NAME, R1)
 
 
 def _element(index: int) -> Iterator[Item]:
     """Replace the array at `POINTER` by one of its elements, whose number a slot has."""
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield from read(LAST, 8)
     yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, FP, LAST)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK | ruby.ARRAY_INSIDE)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_ARRAY, "named")
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_ADD, R3, ruby.ARRAY_LENGTH)
     yield from read(HEAD, 24)
     yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, FP, index)
-    yield asm.load(abi.BPF_DW, R2, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, index)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "named")
-    yield asm.load(abi.BPF_DW, R3, FP, HEAD + 16)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD + 16)
     yield asm.alu(abi.BPF_LSH, R1, 3)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(POINTER, 8)
@@ -234,10 +234,10 @@ def _element(index: int) -> Iterator[Item]:
 
 def _find_class() -> Iterator[Item]:
     """Put the string of the path of the class `_OWNER` into `SCOPE`; go to "has_scope" without."""
-    yield asm.load(abi.BPF_DW, R3, FP, _OWNER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield from read(HEAD, 8)
     yield from probe("has_scope")
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.move(R2, R1)
     yield asm.alu(abi.BPF_AND, R2, ruby.TYPE_MASK)
     yield asm.jump_if(abi.BPF_JNE, R2, ruby.TYPE_CLASS, "has_class")
@@ -245,10 +245,10 @@ def _find_class() -> Iterator[Item]:
     yield asm.alu(abi.BPF_AND, R1, R2)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "has_class")
     # The class of a class: the methods are those of the class that is attached to it.
-    yield asm.store(abi.BPF_DW, FP, PAIR, 1)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 1)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["attached"])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "attached_elsewhere")
-    yield asm.load(abi.BPF_DW, R3, FP, _OWNER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(POINTER, 8)
     yield from probe("has_scope")
@@ -258,20 +258,20 @@ def _find_class() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "has_scope")
     yield from _for_each_variable("not_attached", _check_value)
     yield Label("attached")
-    yield asm.load(abi.BPF_DW, R1, FP, POINTER)
-    yield asm.store(abi.BPF_DW, FP, _OWNER, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
+    yield asm.store(abi.BPF_DW, SCRATCH, _OWNER, R1)
     yield Label("has_class")
     yield from _find_path()
 
 
 def _check_attached(other: str) -> Iterator[Item]:
     """Go to "attached" if the class of the object at `POINTER` is `_OWNER`, or to a label."""
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_ADD, R3, ruby.OBJECT_CLASS)
     yield from read(LAST, 8)
     yield from probe(other)
-    yield asm.load(abi.BPF_DW, R1, FP, LAST)
-    yield asm.load(abi.BPF_DW, R2, FP, _OWNER)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _OWNER)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "attached")
     yield asm.jump(other)
 
@@ -280,7 +280,7 @@ def _find_path() -> Iterator[Item]:
     """Put the string of the path of `_OWNER` into `SCOPE`."""
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["class_path"])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "path_elsewhere")
-    yield asm.load(abi.BPF_DW, R3, FP, _OWNER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(SCOPE, 8)
     yield from probe("no_scope")
@@ -292,23 +292,23 @@ def _find_path() -> Iterator[Item]:
     yield from probe("has_scope")
     yield from _for_each_variable("no_path", _take_path)
     yield Label("no_scope")
-    yield asm.store(abi.BPF_DW, FP, SCOPE, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, SCOPE, 0)
 
 
 def _check_value(other: str) -> Iterator[Item]:
     """Go to "attached" if a variable in `HEAD` is an object of `_OWNER`, or to a label."""
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 16)
-    yield asm.store(abi.BPF_DW, FP, POINTER, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 16)
+    yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
     yield from _check_attached(other)
 
 
 def _take_path(other: str) -> Iterator[Item]:
     """Take the value of a variable in `HEAD` as the path if its key is `_ID`, or go to a label."""
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
-    yield asm.load(abi.BPF_DW, R2, FP, _ID)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 8)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _ID)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 16)
-    yield asm.store(abi.BPF_DW, FP, SCOPE, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 16)
+    yield asm.store(abi.BPF_DW, SCRATCH, SCOPE, R1)
     yield asm.jump("has_scope")
 
 
@@ -317,23 +317,23 @@ def _for_each_variable(name: str, check: Callable[[str], Iterator[Item]]) -> Ite
 
     A check goes somewhere, or to the label of the next variable, which begins with `name`.
     """
-    yield asm.load(abi.BPF_DW, R3, FP, _OWNER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     for offset in (ruby.CLASS_EXTENSION, ruby.CLASS_VARIABLES):
         yield asm.alu(abi.BPF_ADD, R3, offset)
         yield from read(LAST, 8)
         yield from probe("has_scope")
-        yield asm.load(abi.BPF_DW, R3, FP, LAST)
+        yield asm.load(abi.BPF_DW, R3, SCRATCH, LAST)
     yield asm.alu(abi.BPF_ADD, R3, ruby.TABLE_ENTRIES)
     yield from read(HEAD, 16)
     yield from probe("has_scope")
     for place, slot in ((0, FRAME), (8, MARK)):
-        yield asm.load(abi.BPF_DW, R1, FP, HEAD + place)
-        yield asm.store(abi.BPF_DW, FP, slot, R1)
+        yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + place)
+        yield asm.store(abi.BPF_DW, SCRATCH, slot, R1)
     for number in range(_LOOKED_AT):
         other = f"{name}_{number}"
-        yield asm.load(abi.BPF_DW, R1, FP, FRAME)
+        yield asm.load(abi.BPF_DW, R1, SCRATCH, FRAME)
         yield asm.jump_if(abi.BPF_JLE, R1, number, "has_scope")
-        yield asm.load(abi.BPF_DW, R3, FP, MARK)
+        yield asm.load(abi.BPF_DW, R3, SCRATCH, MARK)
         yield asm.alu(abi.BPF_ADD, R3, ruby.ENTRY_BYTES * number)
         yield from read(HEAD, ruby.ENTRY_BYTES)
         yield from probe("has_scope")

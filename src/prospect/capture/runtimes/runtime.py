@@ -23,7 +23,8 @@ A runtime consists of the names of its files (`machine.runtime_processes`), two 
 
 The engine counts frames and bytes, gives functions their signatures, keeps what was sent, and
 bounds and writes the records (`abi.runtime_frames`). A walk reads user memory by `walk_parts` only,
-keeps registers above R5 as they are, and has its own labels.
+keeps registers above R5 as they are, and has its own labels. It keeps numbers in slots of the
+scratch, not on the stack, and begins its loops with `may_go`: see `walk_parts` for what that saves.
 """
 
 from __future__ import annotations

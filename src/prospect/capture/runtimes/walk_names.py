@@ -29,12 +29,12 @@ from prospect.capture.runtimes.walk_parts import (
     R4,
     R5,
     ROW,
+    ROW_AT,
     SCRATCH,
     SEEN,
     SEEN_BITS,
     SENT_AT,
     SIGNATURE,
-    SIZE,
     TAG,
     ZERO,
     look_up,
@@ -57,7 +57,7 @@ def find_seen(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.load_imm64(R2, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R1, R2)
-    yield asm.store(abi.BPF_DW, FP, TAG, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, TAG, R1)
     yield from search_seen("entry_sent")
     yield from output(maps, ENTRY, 0, wire.HEADER.size + wire.IMAGE.size)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "entry_sent")
@@ -65,30 +65,26 @@ def find_seen(maps: Maps) -> Iterator[Item]:
     yield Label("entry_sent")
 
 
-def note_function(row: int) -> Iterator[Item]:
-    """Give a frame its signature, from `PAIR`; put down its function if nobody has sent it.
-
-    Args:
-        row: the slot that has where the frame's row is, but for `FRAMES_AT`.
-    """
-    yield asm.load(abi.BPF_DW, R2, FP, PAIR)
+def note_function() -> Iterator[Item]:
+    """Give a frame its signature, from `PAIR`; put down its function if nobody has sent it."""
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, PAIR)
     yield asm.load_imm64(R3, wire.SIGNATURE_MIX)
     yield asm.alu(abi.BPF_MUL, R2, R3)
     yield asm.move(R4, R2)
     yield asm.alu(abi.BPF_RSH, R4, 40)
-    yield asm.store(abi.BPF_DW, FP, SIGNATURE, R4)
+    yield asm.store(abi.BPF_DW, SCRATCH, SIGNATURE, R4)
     yield asm.alu(abi.BPF_LSH, R4, wire.SIGNATURE_SHIFT)
-    yield asm.load(abi.BPF_DW, R1, FP, row)
-    yield asm.load(abi.BPF_B, R5, FP, MARK)
+    yield asm.load(abi.BPF_DW, R1, FP, ROW_AT)
+    yield asm.load(abi.BPF_B, R5, SCRATCH, MARK)
     yield asm.alu(abi.BPF_OR, R5, R4)
     yield asm.store(abi.BPF_W, R1, FRAMES_AT + 12, R5)
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield asm.alu(abi.BPF_ADD, R2, R3)
     yield asm.load(abi.BPF_DW, R3, ENTRY, entry.ID)
     yield asm.alu(abi.BPF_ADD, R2, R3)
     yield asm.load_imm64(R3, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R3)
-    yield asm.store(abi.BPF_DW, FP, TAG, R2)
+    yield asm.store(abi.BPF_DW, SCRATCH, TAG, R2)
     yield from search_seen("next")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
     yield asm.jump_if(abi.BPF_JGE, R1, MOST_NEW, "next")
@@ -98,7 +94,7 @@ def note_function(row: int) -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R1, NEW_BITS)
     yield asm.alu(abi.BPF_ADD, R1, SCRATCH)
     for number, slot in enumerate(NEW_ROW):
-        yield asm.load(abi.BPF_DW, R3, FP, slot)
+        yield asm.load(abi.BPF_DW, R3, SCRATCH, slot)
         yield asm.store(abi.BPF_DW, R1, NEW_ROWS_AT + 8 * number, R3)
 
 
@@ -112,8 +108,10 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "sent")
     yield from open_rooms(maps, "sent")
-    yield asm.move(ROW, 0)
+    yield asm.load(abi.BPF_DW, ROW, SCRATCH, SENT_AT)
     yield Label("name")
+    yield asm.may_go("all_named")
+    yield asm.jump_if(abi.BPF_JGE, ROW, MOST_NEW, "all_named")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
     yield asm.jump_if(abi.BPF_JGE, ROW, R1, "all_named")
     yield asm.move(R1, ROW)
@@ -121,13 +119,13 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, R1, SCRATCH)
     for number, slot in enumerate(NEW_ROW):
         yield asm.load(abi.BPF_DW, R3, R1, NEW_ROWS_AT + 8 * number)
-        yield asm.store(abi.BPF_DW, FP, slot, R3)
+        yield asm.store(abi.BPF_DW, SCRATCH, slot, R3)
     yield from search_seen("named")  # a recursion's is there more than once
     yield from send
     yield from remember_seen("name_room")
     yield Label("named")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
-    yield asm.jump_if(abi.BPF_JLT, ROW, MOST_NEW, "name")
+    yield asm.jump("name")
     yield Label("all_named")
     yield from fill_rooms()
     yield Label("sent")
@@ -135,7 +133,7 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
 
 def search_seen(found: str) -> Iterator[Item]:
     """Go to a label if the tag is among those that were sent."""
-    yield asm.load(abi.BPF_DW, R2, FP, TAG)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)
     for place in range(PLACES):
         yield from _place(R1, R2, R4, place)
@@ -145,7 +143,7 @@ def search_seen(found: str) -> Iterator[Item]:
 
 def remember_seen(free: str) -> Iterator[Item]:
     """Put the tag where there is room, or replace another one."""
-    yield asm.load(abi.BPF_DW, R2, FP, TAG)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)
     for place in range(PLACES):
         yield from _place(R1, R2, R4, place)
@@ -181,29 +179,29 @@ def send_bytes(
     yield asm.move(R4, most)
     yield asm.alu(abi.BPF_OR, R5, wire.CUT)
     yield Label(label + "_short")
-    yield asm.store(abi.BPF_DW, FP, SIZE, R4)
     yield asm.load_imm64(R1, wire.MAGIC | kind << 32)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, R1)
     yield asm.store(abi.BPF_H, SCRATCH, BLOB_AT + 6, R5)
     yield asm.store(abi.BPF_W, SCRATCH, BLOB_AT + 8, R4)
-    yield asm.load(abi.BPF_DW, R1, FP, SIGNATURE)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, SIGNATURE)
     yield asm.store(abi.BPF_W, SCRATCH, BLOB_AT + 12, R1)
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 16, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, CODE)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, CODE)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 24, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 32, R1)
     yield asm.move(R2, R4)
     yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, BLOB_AT + wire.HEADER.size)
     yield from probe(failed)
-    yield asm.load(abi.BPF_DW, R5, FP, SIZE)
+    yield asm.load(abi.BPF_W, R5, SCRATCH, BLOB_AT + 8)
+    yield asm.jump_if(abi.BPF_JGT, R5, most, failed)
     yield asm.alu(abi.BPF_ADD, R5, wire.HEADER.size)
     yield from output(maps, SCRATCH, BLOB_AT, None)
     # Without room in the ring another sample tries it.
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "named")
-    yield asm.load(abi.BPF_DW, R1, FP, SIZE)
+    yield asm.load(abi.BPF_W, R1, SCRATCH, BLOB_AT + 8)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, SENT_AT)
     yield asm.alu(abi.BPF_ADD, R2, R1)
     yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, R2)

@@ -20,32 +20,18 @@ _ID = 16  # of an entry, its image's number: see `image_entry`
 # All through the program: its context, its scratch, the process's entry, a frame's number.
 CTX, SCRATCH, ENTRY, ROW, FP = Reg.R6, Reg.R7, Reg.R8, Reg.R9, Reg.FP
 
-# On the stack, from its top.
-KEY = -24  # of the map of images
+# On the stack, from its top: keys of maps, what stays as it is, and pointers into maps.
+KEY = -24
 THREAD_POINTER = -32
 BEGUN = -40
-PAIR = -48  # 8 bytes just read
-FRAME = -56
-SEEN = -64
-TAG = -72
-SIGNATURE = -80
-HEAD = -104  # 24 bytes of an object just read
-SIZE = -112
-CODE = -120
-POINTER = -128
-ZERO = -136
-ROOMS = (-144, -152)  # of the image and its user, see `walk_rooms`
-LAST = -160
-MARK = -168
-# Slots of a runtime's own, in one step of its.
-OWN = (-176, -184, -192, -200, -208)
-# The object that a name is read from, if it is not `CODE`.
-HANDLE = -216
+SEEN = -48
+ZERO = -56
+ROOMS = (-64, -72)  # of the image and its user, see `walk_rooms`
+MINE = -80  # the thread's element of `Maps.threads`
+ROW_AT = -88  # the row of the present frame
 # Earlier results, and where `recall` has looked.
-RECALLED = -232
-PLACE = -240
-# Kept of a new function.
-NEW_ROW = (CODE, TAG, SIGNATURE, PAIR, HANDLE)
+RECALLED = -96
+PLACE = -104
 
 # Where `start` goes if there is no frame.
 FAILURES = {
@@ -64,14 +50,24 @@ LAST_FIELD = wire.MOST_FRAME_BYTES - 8
 # Then where the piece was; an address of no process for nowhere.
 WINDOW_FROM_AT = WINDOW_AT + WINDOW_BYTES
 NOWHERE = 1 << 62
+# Then slots. The verifier takes what is loaded from a map for any number, so these make no states
+# that it has to tell apart. Slots on the stack would.
+_SLOTS_AT = WINDOW_FROM_AT + 8
+FRAME, CODE, LAST, MARK, TAG, SIGNATURE, SIZE, POINTER = range(_SLOTS_AT, _SLOTS_AT + 64, 8)
+PAIR = _SLOTS_AT + 64  # 8 bytes just read
+HANDLE = _SLOTS_AT + 72  # the object that a name is read from, if it is not `CODE`
+HEAD = _SLOTS_AT + 80  # 24 bytes of an object just read
+# A runtime's own slots, for one step. The last one is the first in memory.
+OWN = tuple(range(_SLOTS_AT + 136, _SLOTS_AT + 96, -8))
+# Kept of a new function.
+NEW_ROW = (CODE, TAG, SIGNATURE, PAIR, HANDLE)
 # Then which functions are new: how many, and of each `NEW_ROW`. In one run, which holds its
 # CPU up meanwhile, few are sent.
-NEW_AT = WINDOW_FROM_AT + 8
+NEW_AT = _SLOTS_AT + 144
 NEW_ROWS_AT = NEW_AT + 8
 NEW_BITS = 6
 MOST_NEW = 16
-# Then numbers that the verifier must not take for constants: the bytes of names that this sample
-# has sent, and one of the runtime's.
+# Then the bytes of names that this sample has sent, and a number of the runtime's.
 SENT_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
 FOUND_AT = SENT_AT + 8
 # Then the bytes of names that this CPU has sent, kept between samples, see `walk_rooms`.
@@ -136,8 +132,8 @@ def look_up(map_fd: int, key: int, dst: Reg) -> Iterator[Item]:
 
 
 def read(slot: int, size: int) -> Iterator[Item]:
-    """Prepare to read so many bytes into the stack."""
-    yield asm.move(R1, FP)
+    """Prepare to read so many bytes into a slot."""
+    yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, slot)
     yield asm.move(R2, size)
 
@@ -171,7 +167,7 @@ def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:
     yield asm.move(R5, R3)
     yield asm.alu(abi.BPF_SUB, R5, R1)
     yield asm.jump_if(abi.BPF_JLE, R5, WINDOW_BYTES - wire.MOST_FRAME_BYTES, label + "_there")
-    yield asm.store(abi.BPF_DW, FP, SIZE, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, SIZE, R3)
     # The window is in the frame's page, but for the frame itself.
     yield asm.move(R1, R3)
     if down:
@@ -194,7 +190,7 @@ def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, R1, WINDOW_AT)
     yield asm.move(R2, WINDOW_BYTES)
     yield asm.call(abi.BPF_FUNC_probe_read_user)
-    yield asm.load(abi.BPF_DW, R3, FP, SIZE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, SIZE)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, WINDOW_FROM_AT)
     yield asm.move(R5, R3)
     yield asm.alu(abi.BPF_SUB, R5, R1)
@@ -234,7 +230,7 @@ def recall(first: int, second: int, found: str) -> Iterator[Item]:
         second: the same.
         found: where to go.
     """
-    yield asm.load(abi.BPF_DW, R2, FP, first)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, first)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R1, R2)
     yield asm.alu(abi.BPF_RSH, R1, 64 - RECALLED_BITS)
@@ -244,7 +240,7 @@ def recall(first: int, second: int, found: str) -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, FP, PLACE, R1)
     yield asm.load(abi.BPF_DW, R3, R1, 0)
     yield asm.jump_if(abi.BPF_JNE, R2, R3, "not_recalled")
-    yield asm.load(abi.BPF_DW, R2, FP, second)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, second)
     yield asm.load(abi.BPF_DW, R3, R1, 8)
     yield asm.jump_if(abi.BPF_JNE, R2, R3, "not_recalled")
     yield asm.load(abi.BPF_DW, R2, ENTRY, _ID)
@@ -252,7 +248,7 @@ def recall(first: int, second: int, found: str) -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JNE, R2, R3, "not_recalled")
     for number, slot in enumerate((LAST, PAIR)):
         yield asm.load(abi.BPF_DW, R2, R1, 24 + 8 * number)
-        yield asm.store(abi.BPF_DW, FP, slot, R2)
+        yield asm.store(abi.BPF_DW, SCRATCH, slot, R2)
     yield asm.jump(found)
     yield Label("not_recalled")
 
@@ -261,12 +257,12 @@ def keep(first: int, second: int) -> Iterator[Item]:
     """Keep `LAST` and `PAIR` for `recall`, which has looked for the same words."""
     yield asm.load(abi.BPF_DW, R1, FP, PLACE)
     for number, slot in enumerate((first, second)):
-        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.load(abi.BPF_DW, R2, SCRATCH, slot)
         yield asm.store(abi.BPF_DW, R1, 8 * number, R2)
     yield asm.load(abi.BPF_DW, R2, ENTRY, _ID)
     yield asm.store(abi.BPF_DW, R1, 16, R2)
     for number, slot in enumerate((LAST, PAIR)):
-        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.load(abi.BPF_DW, R2, SCRATCH, slot)
         yield asm.store(abi.BPF_DW, R1, 24 + 8 * number, R2)
 
 

@@ -26,7 +26,7 @@ from prospect.capture.runtimes.walk_parts import (
     CPU_ROOM_AT,
     ENTRY,
     FP,
-    HEAD,
+    KEY,
     NEW_AT,
     R0,
     R1,
@@ -68,8 +68,8 @@ def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, 0)
     for slot, field in zip(ROOMS, (entry.ROOM, entry.USER_ROOM), strict=True):
         yield asm.load(abi.BPF_W, R1, ENTRY, field)
-        yield asm.store(abi.BPF_DW, FP, HEAD, R1)
-        yield from look_up(maps.rooms, HEAD, R0)
+        yield asm.store(abi.BPF_DW, FP, KEY, R1)
+        yield from look_up(maps.rooms, KEY, R0)
         yield asm.store(abi.BPF_DW, FP, slot, R0)
     yield asm.call(abi.BPF_FUNC_ktime_get_ns)
     for number, (slot, bound) in enumerate(zip(ROOMS, (OF_IMAGE, OF_USER), strict=True)):

@@ -47,6 +47,7 @@ from prospect.capture.runtimes.walk_parts import (
     R3,
     R5,
     ROW,
+    ROW_AT,
     SCRATCH,
     THREAD_POINTER,
     WINDOW_FROM_AT,
@@ -63,9 +64,6 @@ if TYPE_CHECKING:
     from prospect.capture.kernel.kernel_types import TaskOffsets
     from prospect.capture.runtimes.runtime import Runtime
     from prospect.capture.runtimes.walk_parts import Item, Maps
-
-# The slot that has where the row of the present frame is.
-_ROW_AT = -224
 
 
 def dispatcher(maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> list[Item]:
@@ -145,8 +143,8 @@ def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
 def _begin(maps: Maps) -> Iterator[Item]:
     """Take the CPU's scratch, and begin a STACK in it."""
     yield asm.store(abi.BPF_DW, FP, ZERO, 0)
-    yield asm.store(abi.BPF_DW, FP, HANDLE, 0)
     yield from look_up(maps.scratch, ZERO, SCRATCH)
+    yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, 0)
     yield asm.call(abi.BPF_FUNC_ktime_get_ns)
     yield asm.store(abi.BPF_DW, FP, BEGUN, R0)
     yield asm.load_imm64(R1, FIRST_WORD)
@@ -168,8 +166,11 @@ def _failures() -> Iterator[Item]:
 
 def _walk(maps: Maps, runtime: Runtime) -> Iterator[Item]:
     """Write down the frames from the inside out."""
-    yield asm.move(ROW, 0)
+    # 0, of which the verifier knows nothing: else it verifies each step, see `asm.may_go`.
+    yield asm.load(abi.BPF_W, ROW, SCRATCH, COUNT_AT)
     yield Label("walk")
+    yield asm.may_go("too_many")
+    yield asm.jump_if(abi.BPF_JGE, ROW, wire.MOST_FRAMES, "too_many")
     yield from runtime.frame()
     # The number of rows is in memory, where the verifier takes it for any.
     yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
@@ -177,19 +178,19 @@ def _walk(maps: Maps, runtime: Runtime) -> Iterator[Item]:
     yield asm.move(R5, R1)
     yield asm.alu(abi.BPF_LSH, R5, 4)
     yield asm.alu(abi.BPF_ADD, R5, SCRATCH)
-    yield asm.store(abi.BPF_DW, FP, _ROW_AT, R5)
+    yield asm.store(abi.BPF_DW, FP, ROW_AT, R5)
     yield asm.alu(abi.BPF_ADD, R1, 1)
     yield asm.store(abi.BPF_W, SCRATCH, COUNT_AT, R1)
     for slot, size, offset in ((CODE, abi.BPF_DW, 0), (LAST, abi.BPF_W, 8), (MARK, abi.BPF_W, 12)):
-        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.load(abi.BPF_DW, R2, SCRATCH, slot)
         yield asm.store(size, R5, FRAMES_AT + offset, R2)
     yield from runtime.sign(maps)
-    yield from note_function(_ROW_AT)
+    yield from note_function()
     yield Label("next")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
-    yield asm.load(abi.BPF_DW, R2, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R2, 0, "walked")
-    yield asm.jump_if(abi.BPF_JLT, ROW, wire.MOST_FRAMES, "walk")
+    yield asm.jump("walk")
     yield Label("too_many")
     yield asm.store(abi.BPF_H, SCRATCH, 6, wire.TRUNCATED)
     yield asm.jump("walked")

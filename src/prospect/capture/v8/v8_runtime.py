@@ -26,8 +26,10 @@ from prospect.capture.runtimes.walk_parts import (
     FP,
     FRAME,
     HEAD,
+    KEY,
     LAST,
     MARK,
+    MINE,
     MIX_CODE,
     OWN,
     PAIR,
@@ -39,7 +41,6 @@ from prospect.capture.runtimes.walk_parts import (
     R4,
     R5,
     SCRATCH,
-    SIGNATURE,
     TAG,
     THREADS_BITS,
     WINDOW_AT,
@@ -67,7 +68,7 @@ _TASK, _IMAGE, _ISOLATE, _BUILTINS = 0, 8, 16, 24
 # the mark of the first frame, and where the builtins begin.
 _MY_ISOLATE, _OUTERMOST, _AT, _RUNS, _MY_BUILTINS = OWN
 # Slots until there is a frame.
-_MINE, _WHO, _MAYBE = SIGNATURE, TAG, POINTER
+_WHO, _MAYBE = TAG, POINTER
 # Slots until there is a function: the bytecode that is run, and where in it, if one is.
 _BYTECODE, _OFFSET = CODE, PAIR
 _SMI_SHIFT = 32
@@ -86,9 +87,9 @@ def find_v8_frame(maps: Maps) -> Iterator[Item]:
     registers = {_RBP: FRAME, _RIP: _AT, _R12: _BYTECODE, _R9: _OFFSET, _R13: _MAYBE}
     for register, slot in registers.items():
         yield asm.load(abi.BPF_DW, R1, R0, register)
-        yield asm.store(abi.BPF_DW, FP, slot, R1)
+        yield asm.store(abi.BPF_DW, SCRATCH, slot, R1)
     yield asm.alu(abi.BPF_SUB, R1, v8.ISOLATE_REGISTER_BIAS)
-    yield asm.store(abi.BPF_DW, FP, _MAYBE, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, _MAYBE, R1)
     yield from _find_isolate(maps)
     yield from _find_innermost()
     yield asm.jump("has_frame")
@@ -97,45 +98,45 @@ def find_v8_frame(maps: Maps) -> Iterator[Item]:
 def _find_isolate(maps: Maps) -> Iterator[Item]:
     """Put the thread's Isolate into its slot, or go to "no_thread"."""
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
-    yield asm.store(abi.BPF_DW, FP, _WHO, R0)
+    yield asm.store(abi.BPF_DW, SCRATCH, _WHO, R0)
     yield asm.alu(abi.BPF_AND, R0, _STATE_MASK)
-    yield asm.store(abi.BPF_DW, FP, HEAD, R0)
-    yield from look_up(maps.threads, HEAD, R0)
-    yield asm.store(abi.BPF_DW, FP, _MINE, R0)
-    yield asm.store(abi.BPF_DW, FP, _MY_ISOLATE, 0)
+    yield asm.store(abi.BPF_DW, FP, KEY, R0)
+    yield from look_up(maps.threads, KEY, R0)
+    yield asm.store(abi.BPF_DW, FP, MINE, R0)
+    yield asm.store(abi.BPF_DW, SCRATCH, _MY_ISOLATE, 0)
     yield asm.load(abi.BPF_DW, R1, R0, _TASK)
-    yield asm.load(abi.BPF_DW, R2, FP, _WHO)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _WHO)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "v8_register")
     yield asm.load(abi.BPF_DW, R1, R0, _IMAGE)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "v8_register")
     yield asm.load(abi.BPF_DW, R1, R0, _BUILTINS)
-    yield asm.store(abi.BPF_DW, FP, _MY_BUILTINS, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, _MY_BUILTINS, R1)
     yield asm.load(abi.BPF_DW, R1, R0, _ISOLATE)
-    yield asm.store(abi.BPF_DW, FP, _MY_ISOLATE, R1)
-    yield asm.load(abi.BPF_DW, R2, FP, _MAYBE)
+    yield asm.store(abi.BPF_DW, SCRATCH, _MY_ISOLATE, R1)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _MAYBE)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "v8_isolate")
     yield Label("v8_register")
-    yield asm.load(abi.BPF_DW, R3, FP, _MAYBE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, _MAYBE)
     yield from follow(AT["builtins"], HEAD, "v8_no_isolate", 16)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
-    yield asm.load(abi.BPF_DW, R2, FP, HEAD + 8)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + 8)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "v8_no_isolate")
     yield asm.alu(abi.BPF_SUB, R2, R1)
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["first_bytes"])
     yield asm.jump_if(abi.BPF_JNE, R2, R3, "v8_no_isolate")
-    yield asm.store(abi.BPF_DW, FP, _MY_BUILTINS, R1)
-    yield asm.load(abi.BPF_DW, R2, FP, _MAYBE)
-    yield asm.store(abi.BPF_DW, FP, _MY_ISOLATE, R2)
-    yield asm.load(abi.BPF_DW, R3, FP, _MINE)
+    yield asm.store(abi.BPF_DW, SCRATCH, _MY_BUILTINS, R1)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _MAYBE)
+    yield asm.store(abi.BPF_DW, SCRATCH, _MY_ISOLATE, R2)
+    yield asm.load(abi.BPF_DW, R3, FP, MINE)
     yield asm.store(abi.BPF_DW, R3, _BUILTINS, R1)
     yield asm.store(abi.BPF_DW, R3, _ISOLATE, R2)
-    yield asm.load(abi.BPF_DW, R1, FP, _WHO)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _WHO)
     yield asm.store(abi.BPF_DW, R3, _TASK, R1)
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, R3, _IMAGE, R1)
     yield Label("v8_no_isolate")
-    yield asm.load(abi.BPF_DW, R1, FP, _MY_ISOLATE)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _MY_ISOLATE)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_thread")
     yield Label("v8_isolate")
 
@@ -143,37 +144,37 @@ def _find_isolate(maps: Maps) -> Iterator[Item]:
 def _find_innermost() -> Iterator[Item]:
     """Put the innermost frame into `FRAME`: where JavaScript called C++, or where it runs."""
     for name, slot in (("outermost", _OUTERMOST), ("entered", HEAD), ("called", HEAD + 8)):
-        yield asm.load(abi.BPF_DW, R3, FP, _MY_ISOLATE)
+        yield asm.load(abi.BPF_DW, R3, SCRATCH, _MY_ISOLATE)
         yield from follow(AT[name], slot, "no_key" if slot == _OUTERMOST else "fault")
-    yield asm.load(abi.BPF_DW, R1, FP, _OUTERMOST)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OUTERMOST)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_frame")
-    yield from _put(_RUNS, 0)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.store(abi.BPF_DW, SCRATCH, _RUNS, 0)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "v8_has_called")
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 8)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "v8_has_called")
-    yield from _put(_RUNS, v8.RUNS)
+    yield asm.store(abi.BPF_DW, SCRATCH, _RUNS, v8.RUNS)
     yield asm.jump("v8_innermost")
     yield Label("v8_has_called")
-    yield asm.store(abi.BPF_DW, FP, FRAME, R1)
-    yield asm.store(abi.BPF_DW, FP, _AT, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, FRAME, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, _AT, 0)
     yield Label("v8_innermost")
 
 
 def read_v8_frame() -> Iterator[Item]:
     """Read the frame at `FRAME`: its function, its instruction, and the next frame."""
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield asm.load(abi.BPF_DW, R1, FP, _OUTERMOST)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OUTERMOST)
     yield asm.jump_if(abi.BPF_JGT, R3, R1, "walk_fault")
     yield asm.alu(abi.BPF_ADD, R3, v8.ENTRY_CALLED)
     yield from read_window(AT["frame_bytes"], "walk_fault", down=False)
-    yield asm.load(abi.BPF_DW, R1, FP, _AT)
-    yield asm.store(abi.BPF_DW, FP, LAST, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _AT)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, R1)
     yield _field(R1, v8.FRAME_RETURN)
-    yield asm.store(abi.BPF_DW, FP, _AT, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, _RUNS)
+    yield asm.store(abi.BPF_DW, SCRATCH, _AT, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _RUNS)
     yield asm.alu(abi.BPF_OR, R1, v8.COMPILED)
-    yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
     yield _field(R4, v8.FRAME_CALLER)
     yield _field(R2, v8.FRAME_CONTEXT)
     yield asm.move(R1, R2)
@@ -188,7 +189,7 @@ def read_v8_frame() -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, R3, v8.FRAME_TARGET)
     yield from read(POINTER, 8)
     yield from probe("next")
-    yield asm.store(abi.BPF_DW, FP, LAST, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield asm.jump("v8_compiled")
     yield Label("v8_entry")
     yield from _enter()
@@ -196,27 +197,27 @@ def read_v8_frame() -> Iterator[Item]:
     yield Label("v8_function")
     yield from _function()
     yield Label("v8_read")
-    yield from _put(_RUNS, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, _RUNS, 0)
 
 
 def _go_out(label: str) -> Iterator[Item]:
     """Have the frame in R4 be the next one, which has to be further out; leave the other in R3."""
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JLE, R4, R3, "walk_fault")
     yield Label(label)
-    yield asm.store(abi.BPF_DW, FP, FRAME, R4)
+    yield asm.store(abi.BPF_DW, SCRATCH, FRAME, R4)
 
 
 def _enter() -> Iterator[Item]:
     """Make a row of an entry from C++, and go on where JavaScript called that, if it did."""
-    yield asm.store(abi.BPF_DW, FP, MARK, v8.ENTRY)
-    yield asm.load(abi.BPF_DW, R1, FP, LAST)
-    yield asm.store(abi.BPF_DW, FP, CODE, R1)
-    yield from _put(LAST, 0)
-    yield from _put(_AT, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, v8.ENTRY)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
+    yield asm.store(abi.BPF_DW, SCRATCH, CODE, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, _AT, 0)
     yield asm.move(R4, 0)
-    yield asm.load(abi.BPF_DW, R1, FP, FRAME)
-    yield asm.load(abi.BPF_DW, R2, FP, _OUTERMOST)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, FRAME)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _OUTERMOST)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "v8_entered")
     yield _field(R4, v8.ENTRY_OUTER)
     yield asm.jump_if(abi.BPF_JNE, R4, 0, "v8_is_outer")
@@ -227,23 +228,23 @@ def _enter() -> Iterator[Item]:
     yield Label("v8_is_outer")
     yield from _go_out("v8_further_out")
     yield Label("v8_entered")
-    yield asm.store(abi.BPF_DW, FP, FRAME, R4)
+    yield asm.store(abi.BPF_DW, SCRATCH, FRAME, R4)
 
 
 def _function() -> Iterator[Item]:
     """Put the function's SharedFunctionInfo into `CODE`; tell whether its bytecode is run."""
     yield _field(R3, v8.FRAME_FUNCTION)
-    yield asm.store(abi.BPF_DW, FP, POINTER, R3)
+    yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R3)
     yield from _go_out("v8_called_by")
     # Code of the builtins runs the bytecode, in the file or in the copy that V8 makes of it. A
     # value that compiled code keeps in the frame may look like bytecode.
-    yield asm.load(abi.BPF_DW, R1, FP, LAST)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.TEXT_END)
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "v8_in_copy")
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.TEXT_BEGIN)
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "v8_in_builtins")
     yield Label("v8_in_copy")
-    yield asm.load(abi.BPF_DW, R2, FP, _MY_BUILTINS)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _MY_BUILTINS)
     yield asm.alu(abi.BPF_SUB, R1, R2)
     yield asm.load(abi.BPF_W, R2, ENTRY, AT["builtins_bytes"])
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "v8_compiled")
@@ -256,67 +257,67 @@ def _function() -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R2, _SMI_SHIFT)
     yield asm.jump_if(abi.BPF_JNE, R2, 0, "v8_builtin")
     yield asm.alu(abi.BPF_RSH, R1, _SMI_SHIFT)
-    yield asm.store(abi.BPF_DW, FP, LAST, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, MARK)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, R1)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, MARK)
     yield asm.alu(abi.BPF_XOR, R1, v8.COMPILED ^ v8.INTERPRETED)
-    yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
     # While a function runs, its frame has the offset of its last call, and a register the present
     # one.
     yield asm.jump_if(abi.BPF_JNE, R1, v8.INTERPRETED | v8.RUNS, "v8_compiled")
     yield _field(R1, v8.FRAME_BYTECODE)
-    yield asm.load(abi.BPF_DW, R2, FP, _BYTECODE)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, _BYTECODE)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "v8_compiled")
-    yield asm.load(abi.BPF_DW, R1, FP, _OFFSET)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OFFSET)
     yield asm.jump_if(abi.BPF_JGE, R1, _MOST_OFFSET, "v8_compiled")
-    yield asm.store(abi.BPF_DW, FP, LAST, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, R1)
     yield asm.jump("v8_compiled")
     # A builtin that has its own frame of a function.
     yield Label("v8_builtin")
-    yield from _put(LAST, 0)
+    yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield Label("v8_compiled")
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, 1)
     yield from follow(AT["js_shared"], CODE, "walk_fault")
 
 
 def sign_v8_function(maps: Maps) -> Iterator[Item]:
     """Read the function's script and its number there; tell of compiled code that is new."""
-    yield asm.load(abi.BPF_DW, R1, FP, MARK)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, MARK)
     yield asm.jump_if(abi.BPF_JEQ, R1, v8.ENTRY, "next")
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield asm.alu(abi.BPF_SUB, R3, 1)
     yield from follow(AT["script"], HEAD, "next", 24)
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
-    yield asm.load(abi.BPF_DW, R2, FP, HEAD + 16)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + 16)
     yield asm.alu(abi.BPF_RSH, R2, 32)
     yield asm.alu(abi.BPF_LSH, R2, 32)
     yield asm.alu(abi.BPF_ADD, R1, R2)
-    yield asm.store(abi.BPF_DW, FP, PAIR, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R1)
     yield from _tell_code(maps)
 
 
 def _tell_code(maps: Maps) -> Iterator[Item]:
     """Tell the reader of functions of compiled code, once for each piece of it."""
-    yield asm.load(abi.BPF_DW, R1, FP, MARK)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, MARK)
     yield asm.alu(abi.BPF_AND, R1, v8.KIND_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, v8.COMPILED, "v8_code_told")
-    yield asm.load(abi.BPF_DW, R2, FP, LAST)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, LAST)
     yield asm.alu(abi.BPF_RSH, R2, _PIECE_BITS)
     yield asm.jump_if(abi.BPF_JEQ, R2, 0, "v8_code_told")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
     yield asm.jump_if(abi.BPF_JGE, R1, _MOST_PIECES, "v8_code_told")
     yield asm.load_imm64(R3, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R3)
-    for base, slot in ((FP, CODE), (ENTRY, entry.ID)):
+    for base, slot in ((SCRATCH, CODE), (ENTRY, entry.ID)):
         yield asm.load(abi.BPF_DW, R1, base, slot)
         yield asm.alu(abi.BPF_ADD, R2, R1)
     yield asm.alu(abi.BPF_MUL, R2, R3)
-    yield asm.store(abi.BPF_DW, FP, TAG, R2)
+    yield asm.store(abi.BPF_DW, SCRATCH, TAG, R2)
     yield from search_seen("v8_code_told")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
     yield asm.alu(abi.BPF_ADD, R1, 1)
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, R1)
-    yield asm.load(abi.BPF_DW, R1, FP, LAST)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield from _tell(maps)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "v8_code_told")
     yield from remember_seen("v8_code_room")
@@ -337,7 +338,7 @@ def _tell(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, R1)
     for number, slot in enumerate((CODE, PAIR)):
-        yield asm.load(abi.BPF_DW, R1, FP, slot)
+        yield asm.load(abi.BPF_DW, R1, SCRATCH, slot)
         yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 8 + 8 * number, R1)
     yield asm.load_map(R1, maps.news)
     yield asm.move(R2, SCRATCH)
@@ -345,16 +346,6 @@ def _tell(maps: Maps) -> Iterator[Item]:
     yield asm.move(R3, NEWS.size)
     yield asm.move(R4, 0)
     yield asm.call(abi.BPF_FUNC_ringbuf_output)
-
-
-def _put(slot: int, number: int) -> Iterator[Item]:
-    """Put a number into a slot, which the verifier must not take for a constant.
-
-    It would go through all that follows again for each constant.
-    """
-    yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, number)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, BLOB_AT)
-    yield asm.store(abi.BPF_DW, FP, slot, R1)
 
 
 def _field(dst: asm.Reg, offset: int) -> asm.Instruction:
