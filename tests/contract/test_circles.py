@@ -1,4 +1,7 @@
-"""No module imports one that imports it, directly or through others, not even for a type."""
+"""No module imports one that imports it, directly or through others.
+
+Imports of types count, and so do those within functions.
+"""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -16,25 +19,20 @@ def modules():
     return found
 
 
-def imported(statements):
-    """Yield module and name of what is imported as a module is loaded, or for types."""
-    for node in statements:
+def imported(tree):
+    """Yield module and name of all imports, also of types, and of those within functions."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.module, alias.name) for alias in node.names)
-        elif isinstance(node, ast.If | ast.Try | ast.With):
-            for part in ("body", "orelse", "finalbody"):
-                yield from imported(getattr(node, part, ()))
-            for handler in getattr(node, "handlers", ()):
-                yield from imported(handler.body)
 
 
 def test_no_module_imports_one_that_imports_it():
     paths = modules()
     imports = {name: set() for name in paths}
     for importer, path in paths.items():
-        for module, name in imported(ast.parse(path.read_text()).body):
+        for module, name in imported(ast.parse(path.read_text())):
             one = f"{module}.{name}" if f"{module}.{name}" in paths else module
             if one in paths:
                 imports[importer].add(one)

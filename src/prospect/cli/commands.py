@@ -26,6 +26,10 @@ class Command(NamedTuple):
         """Whether its operands are a command line, whose options are not Prospect's."""
         return "[ARGS...]" in self.operands
 
+    def unexpected(self, word: str) -> str:
+        """Say that a word after its operands is one too many."""
+        return f"{self.name}: unexpected '{word}'; see prospect help {self.name}"
+
 
 PROFILE = Command(
     "",

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from prospect.announcing import pluralize
+from prospect.cli.commands import CONTROL
 from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
 from prospect.daemon.control_socket import COMMANDS, NoAnswerError, ask
@@ -32,7 +33,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError(
             "control: give the new session one name: prospect control session NAME"
             if words[0] == "session"
-            else f"control: unexpected '{words[1]}'; see prospect help control"
+            else CONTROL.unexpected(words[1])
         )
     from prospect.store.directory import StoreDirectory
 

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from prospect.cli.operands import usual_store
-from prospect.cli.option_parser import unexpected
 from prospect.cli.progress import Progress
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
@@ -72,7 +71,7 @@ def _answered(
 
     build = words.pop(0) if name == "deploys" and words and ":" not in words[0] else ""
     if wrong := [word for word in words if ":" not in word]:
-        raise UsageError(unexpected(FLEET, wrong[0]))
+        raise UsageError(FLEET.unexpected(wrong[0]))
     chosen = parse_specifications(words)
     path = settings.store or usual_store()
     wanted = Wanted(settings.fleet_rows, settings.fdr, build, announce)

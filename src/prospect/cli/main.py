@@ -19,7 +19,7 @@ from prospect.cli.commands import (
     SUBCOMMANDS,
     Command,
 )
-from prospect.cli.option_parser import parse, unexpected
+from prospect.cli.option_parser import parse
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
 
@@ -89,7 +89,7 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
     takes_specifications = command.has_store and (settings.store or command in (REPORT, CALLS))
     most_words = None if takes_specifications else command.most_words
     if most_words is not None and len(words) > most_words:
-        raise UsageError(unexpected(command, words[most_words]))
+        raise UsageError(command.unexpected(words[most_words]))
     if command is HELP:
         return _help(words[0] if words else "")
     if command is EXAMPLES:

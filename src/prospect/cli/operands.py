@@ -6,7 +6,6 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_parser import unexpected
 from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import are_same_file
 from prospect.options import DEFAULT_RECORDING
@@ -185,7 +184,7 @@ def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
     others = words[bool(first) :]
     for word in others:
         if not is_specification(word):
-            raise UsageError(unexpected(command, word))
+            raise UsageError(command.unexpected(word))
     return first, others
 
 

@@ -94,11 +94,6 @@ def _check_table(values: dict[str, Any], table: str) -> None:
         raise UsageError(f"{table}: a table is text, json or csv, not {values['format']}")
 
 
-def unexpected(command: Command, word: str) -> str:
-    """Say what is wrong with a word behind the operands of a command."""
-    return f"{command.name}: unexpected '{word}'; see prospect help {command.name}"
-
-
 def _is_option(words: Sequence[str]) -> bool:
     return bool(words) and words[0].startswith("-") and words[0] != "-"
 

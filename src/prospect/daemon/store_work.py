@@ -84,12 +84,11 @@ def _done(work: Work, descriptor: int) -> tuple[int, str]:
 
 
 def _writing() -> Work:
-    """Write one window, as `store_children.packed` gives it; `NO_SPACE` on a full disk."""
-    from prospect.daemon.store_children import unpacked  # noqa: PLC0415 - behind numpy
+    """Write one window, as `packed` gives it; `NO_SPACE` on a full disk."""
     from prospect.errors import StoreError  # noqa: PLC0415 - behind numpy
     from prospect.store.directory import PART_SUFFIX  # noqa: PLC0415 - behind numpy
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
-    from prospect.store.writing import write_segment  # noqa: PLC0415 - behind numpy
+    from prospect.store.writing import unpacked, write_segment  # noqa: PLC0415 - behind numpy
 
     def write(store: StoreDirectory, window: bytes) -> tuple[int, str]:
         try:

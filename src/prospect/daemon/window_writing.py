@@ -14,13 +14,13 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.daemon.daemon_limits import MOST_DROPPED, MOST_QUEUED, MOST_QUEUED_BYTES, TIDY_S
-from prospect.daemon.store_children import Encoder, Merger, Outcome, packed
+from prospect.daemon.store_children import Encoder, Merger, Outcome
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.file_schema import kind_of
 from prospect.store.retention import ASKED_FOR, FULL_DISK, drop, expired, next_to_go
 from prospect.store.segments import CURRENT
-from prospect.store.writing import joined, next_number, segment_for, without_known
+from prospect.store.writing import joined, next_number, packed, segment_for, without_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -105,7 +105,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     if samples.met:
         counts[abi.PERF_RECORD_SAMPLE] = samples.met
     return Events(
-        samples=_with_deferred_chains(samples.finish(), side),
+        samples=_with_deferred_chains(samples.finish(), side.deferred_chains),
         mmaps=tables.mmaps,
         tasks=tables.tasks,
         losses=tables.losses,
@@ -119,14 +119,6 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
         control_groups=tables.control_groups,
         runtimes=runtimes.finish() if runtimes else None,
     )
-
-
-def _with_deferred_chains(samples: Samples, side: SideRecords) -> Samples:
-    if not side.deferred_chains:
-        return samples
-    from prospect.events.decode import with_deferred_chains  # noqa: PLC0415 - of few recordings
-
-    return with_deferred_chains(samples, side.deferred_chains)
 
 
 def _asks_for_build_ids(
@@ -224,14 +216,14 @@ _HEAD_WORDS, _COOKIE, _COUNT = 3, 1, 2
 _MOST_ADDED_BYTES = 1 << 30
 
 
-def with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples:
+def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples:
     """Return samples whose chains go on where the kernel had deferred that.
 
     Args:
         samples: in any order.
         records: the words of PERF_RECORD_CALLCHAIN_DEFERRED, some records in each.
     """
-    if samples.chain is None or samples.chain_start is None:
+    if not records or samples.chain is None or samples.chain_start is None:
         return samples
     chain, start = samples.chain, samples.chain_start
     mark = np.flatnonzero(chain == _MARK)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import fcntl
 import gc
 import marshal
+import mmap
 import os
 import select
+import struct
 import sys
 import time
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _KILLED_S = 0.1
+_LATE_NS = 2_000_000_000
+# since_ns place, bytes of the result
+_PAGE = struct.Struct("=QQQ")
 # Signals that a terminal or a user sends to the whole process group, and the parent handles.
 _OF_THE_PARENT = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
@@ -60,6 +65,32 @@ def told(fd: int) -> Any:
     size = os.fstat(fd).st_size
     # The other process's own words, in memory that nobody else has.
     return marshal.loads(os.pread(fd, size, 0)) if size else None  # noqa: S302 - as said
+
+
+class Progress:
+    """Memory that parent and child share: what the child waits for, and since when."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+
+    def at(self, place: int) -> None:
+        """Say that files of a place are about to be touched; 0 for none."""
+        _PAGE.pack_into(self._page, 0, time.monotonic_ns(), place, 0)
+
+    def finish(self, size_bytes: int) -> None:
+        """Say that the result is there."""
+        _PAGE.pack_into(self._page, 0, 0, 0, size_bytes)
+
+    @property
+    def result_bytes(self) -> int:
+        """The size of the result, 0 as long as there is none."""
+        return int(_PAGE.unpack_from(self._page)[2])
+
+    @property
+    def late_place(self) -> int:
+        """The place that has not answered in time, 0 without."""
+        since_ns, place, _ = _PAGE.unpack_from(self._page)
+        return place if place and time.monotonic_ns() - since_ns > _LATE_NS else 0
 
 
 class SignalsHeld:

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # os.fsdecode() makes an undecodable byte 0xNN U+DCNN (PEP 383).
 _ESCAPED_BYTES = range(0xDC80, 0xDD00)
@@ -100,21 +96,3 @@ def padded(text: str, width: int, *, right: bool) -> str:
     """Return escaped text filled with spaces to `width` columns, to its left where `right`."""
     fill = " " * (width - display_width(text))
     return fill + text if right else text + fill
-
-
-def short_name(name: str, width: int, object_name: str = "") -> str:
-    """Return an escaped name of a function in at most `width` columns; see `name_parts.shorten`."""
-    if display_width(name) <= width:
-        return name
-    from prospect.render.name_parts import shorten  # noqa: PLC0415 - of wide names only
-
-    return shorten(name, width, object_name)
-
-
-def short_names(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
-    """Return escaped names in at most `width` columns; see `name_parts.shorten_all`."""
-    if all(display_width(name) <= width for name in names):
-        return list(names)
-    from prospect.render.name_parts import shorten_all  # noqa: PLC0415 - of wide names only
-
-    return shorten_all(names, width, objects)

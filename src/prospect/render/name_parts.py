@@ -19,28 +19,27 @@ if TYPE_CHECKING:
 _ELLIPSIS = "..."
 # Names come from untrusted files. Longer ones are only cut.
 _LONGEST = 1 << 13
-_TOKEN = re.compile(
-    r"operator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)|\[\])(?=[(<\s]|$)|->|=>|::|[()<>\[\]{} ./]"
-)
+# Patterns, which are compiled at their first use: few reports have a name that is too wide.
+_LEXEME = r"operator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)|\[\])(?=[(<\s]|$)|->|=>|::|[()<>\[\]{} ./]"
 _CLOSING = {"(": ")", "<": ">", "[": "]", "{": "}"}
 # Suffixes that compilers and linkers add to a name.
-_SUFFIX = re.compile(
+_SUFFIX = (
     r"(?: \[clone [^\]]*\])+$|@+[A-Z][\w.]*$"
     r"|::h[0-9a-f]{16}$"
     r"|\.(?:isra|constprop|part|cold|lto_priv|llvm|localalias)(?:\.\w+){0,4}$"
 )
-_QUALIFIERS = re.compile(r"(?: const| volatile| noexcept| ?&|\[abi:\w+\])*$")
-_LINE = re.compile(r"[^/\s]+:\d+(?::\d+)?$")
+_QUALIFIERS = r"(?: const| volatile| noexcept| ?&|\[abi:\w+\])*$"
+_LINE = r"[^/\s]+:\d+(?::\d+)?$"
 # V8's word for a function that only its file and line tell from others.
-_NAMELESS = re.compile(r"JS:[^\w$]?$")
-_POSITION = re.compile(r" \[(fn \d+) of \d+\]$")
-_VERSION = re.compile(r"\.so[.\d]*$")
-_BEFORE_ARGUMENTS = re.compile(r"[\w:]$|operator\W{0,4}$")
+_NAMELESS = r"JS:[^\w$]?$"
+_POSITION = r" \[(fn \d+) of \d+\]$"
+_VERSION = r"\.so[.\d]*$"
+_BEFORE_ARGUMENTS = r"[\w:]$|operator\W{0,4}$"
 # Namespaces in names that programs do not write.
 _INLINE = {"__cxx11", "__1", "_V2", "__detail", "(anonymous namespace)", "{anonymous}", "<locals>"}
-_WORD = re.compile(r"[\w@$~*]+")
+_WORD = r"[\w@$~*]+"
 # Names that mean nothing without the one before them.
-_NEEDS_OWNER = re.compile(r"operator.*|\{.*|<.*|func\d.*|\d+")
+_NEEDS_OWNER = r"operator.*|\{.*|<.*|func\d.*|\d+"
 
 
 class _Parts(NamedTuple):
@@ -51,7 +50,7 @@ class _Parts(NamedTuple):
     blanks: list[int]
 
 
-def shorten(name: str, width: int, object_name: str = "") -> str:
+def short_name(name: str, width: int, object_name: str = "") -> str:
     """Return an escaped name in at most `width` columns.
 
     Args:
@@ -68,16 +67,16 @@ def shorten(name: str, width: int, object_name: str = "") -> str:
     return _without_middle(last, width)
 
 
-def shorten_all(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
+def short_names(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
     """Return names in at most `width` columns, different ones still different if possible.
 
     Args:
-        names: as of `shorten`.
+        names: as of `short_name`.
         width: the same.
         objects: the file of each; none for not known.
     """
     files = objects or [""] * len(names)
-    found = [shorten(name, width, file) for name, file in zip(names, files, strict=True)]
+    found = [short_name(name, width, file) for name, file in zip(names, files, strict=True)]
     alike: dict[str, set[str]] = {}
     for short, name in zip(found, names, strict=True):
         alike.setdefault(short, set()).add(name)
@@ -93,12 +92,12 @@ def _told_apart(name: str, short: str, others: set[str], width: int, object_name
     while len({other[begin : begin + 1] for other in others}) == 1:
         begin += 1
     # The whole word in which they differ.
-    word = next((one for one in _WORD.finditer(name) if one.end() > begin), None)
+    word = next((one for one in re.finditer(_WORD, name) if one.end() > begin), None)
     tail = _without_middle(word[0] if word else name[begin:], width // 2)
     room = width - display_width(tail) - 1
     if room < 2 * len(_ELLIPSIS) or not tail:
         return short
-    return f"{shorten(name, room, object_name)} {tail}"
+    return f"{short_name(name, room, object_name)} {tail}"
 
 
 def _without_middle(text: str, width: int) -> str:
@@ -127,9 +126,9 @@ def _candidates(name: str, object_name: str) -> Iterator[str]:
         own, _, file = name.removeprefix("py::").partition(":")
         yield f"py::{own}:{file.rpartition('/')[2]}"
         yield f"py::{own}"
-    elif _LINE.match(file):
+    elif re.match(_LINE, file):
         yield f"{own} {file}"
-        yield file if _NAMELESS.match(own) else own
+        yield file if re.match(_NAMELESS, own) else own
     else:
         end = "@plt" if name.endswith("@plt") else ""
         for text in _plain_candidates(name.removesuffix(end)):
@@ -138,10 +137,10 @@ def _candidates(name: str, object_name: str) -> Iterator[str]:
 
 def _bracket_candidates(before: str, after: str, object_name: str) -> Iterator[str]:
     """Yield ever less of the file and the place of a function between two named ones."""
-    position = _POSITION.search(after)
+    position = re.search(_POSITION, after)
     which = position[0][2:-1] if position else f"after {before}"
     file = object_name.rpartition("/")[2]
-    bare = _VERSION.sub("", file)
+    bare = re.sub(_VERSION, "", file)
     for shown in dict.fromkeys((file, bare, bare.rstrip("-.0123456789"))):
         if shown:
             yield f"[in {shown}, {which}]"
@@ -151,12 +150,12 @@ def _bracket_candidates(before: str, after: str, object_name: str) -> Iterator[s
 
 
 def _plain_candidates(name: str) -> Iterator[str]:
-    text = _SUFFIX.sub("", name)
+    text = re.sub(_SUFFIX, "", name)
     parts = _parts(text)
     if parts is None:
         return
     params = [group for group in parts.groups if _is_parameters(text, group)]
-    if params and _QUALIFIERS.fullmatch(text, params[-1][1]):
+    if params and re.fullmatch(_QUALIFIERS, text[params[-1][1] :]):
         begin = _name_begin(text, params[-1][0], parts.blanks)
         yield name[begin:]
         # A function's own class may be inside of another function.
@@ -173,7 +172,7 @@ def _parts(text: str) -> _Parts | None:
     parts = _Parts([], [], [])
     closing: list[str] = []
     begin = 0
-    for token in _TOKEN.finditer(text):
+    for token in re.finditer(_LEXEME, text):
         word = token[0]
         if word in _CLOSING:
             if not closing:
@@ -222,7 +221,7 @@ def _without_arguments(text: str) -> str:
     kept, at = [], 0
     for begin, end in parts.groups:
         before, inside = text[at:begin], text[begin:end]
-        is_argument = bool(_BEFORE_ARGUMENTS.search(before[-16:]))
+        is_argument = bool(re.search(_BEFORE_ARGUMENTS, before[-16:]))
         if inside[0] == "<" and is_argument:
             inside, before = "", before.removesuffix("::")
         elif inside[0] == "[" and is_argument and not has_scopes:
@@ -266,7 +265,7 @@ def _without_path(text: str) -> Iterator[str]:
         following = begins[place + 1] if place + 1 < len(begins) else len(text)
         rest, own = text[end:], text[end:following]
         is_last = following == len(text)
-        if own in _INLINE or (is_last and _NEEDS_OWNER.fullmatch(own)):
+        if own in _INLINE or (is_last and re.fullmatch(_NEEDS_OWNER, own)):
             continue
         yield rest
         if own.startswith("(*") and own.endswith(")"):

@@ -22,8 +22,9 @@ from prospect.figures.report.counters import run_counters
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.wall_time import with_waits
 from prospect.render.comparison_words import compared_line, unit_of, verdict_line
-from prospect.render.escape import display_width, escaped, short_name, shortened
+from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.flame_boxes import flame_graph
+from prospect.render.name_parts import short_name
 from prospect.render.text.counts import count_columns, counts_title, time_lines
 from prospect.render.text.first_screen import in_short_plain
 from prospect.render.text.numbers import Figures, percent_column, percent_digits

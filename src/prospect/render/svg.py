@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 from xml.sax.saxutils import escape as xml_escaped
 
-from prospect.render.escape import escaped, short_name, shortened
+from prospect.render.escape import escaped, shortened
 from prospect.render.flame_boxes import flame_graph
+from prospect.render.name_parts import short_name
 from prospect.render.stack_renderer import StackRenderer
 
 if TYPE_CHECKING:

@@ -1,21 +1,21 @@
-"""Windows → the files of segments."""
+"""Windows → the files of segments, and the bytes that the process that writes them gets."""
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.engine import EngineError
-from prospect.store.file_schema import COLUMNS, HEAD_KEY, ORDER, written_head
+from prospect.store.file_schema import COLUMNS, HEAD_KEY, ORDER, read_head, written_head
 from prospect.store.segments import FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,7 @@ _ONE_GROUP = 1_000_000
 _US = 10**6
 # Of functions and stacks; an hour of very many different ones begins to write them twice.
 _MOST_KNOWN = 500_000
+_LENGTH_BYTES = 8
 
 
 def segment_for(span: Span, session: str, number: int, tier: str = MINUTE) -> Segment:
@@ -187,3 +188,43 @@ def _concatenated(columns: Sequence[Any]) -> Any:
 def next_number(store: StoreDirectory) -> int:
     """Return the number of the next window."""
     return max((one.last for one in store.segments()), default=-1) + 1
+
+
+def packed(segment: Segment, head: Head, tables: Mapping[str, Columns]) -> bytes:
+    """Return a segment as bytes for a process of the same program.
+
+    JSON for text, then columns of numbers as they are in memory.
+    """
+    pieces: list[bytes] = []
+    described: dict[str, dict[str, Any]] = {}
+    for kind, columns in tables.items():
+        described[kind] = {}
+        for name, column in columns.items():
+            if isinstance(column, np.ndarray):
+                pieces.append(np.ascontiguousarray(column).tobytes())
+                described[kind][name] = {"type": column.dtype.str, "rows": len(column)}
+            else:
+                described[kind][name] = {"text": list(column)}
+    header = {"segment": list(segment), "head": written_head(head), "tables": described}
+    text = json.dumps(header).encode()
+    return b"".join((len(text).to_bytes(_LENGTH_BYTES, "little"), text, *pieces))
+
+
+def unpacked(data: bytes) -> tuple[Segment, Head, dict[str, Columns]]:
+    """Return what `packed` was given."""
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    at = _LENGTH_BYTES + length
+    header = json.loads(data[_LENGTH_BYTES:at])
+    tables: dict[str, Columns] = {}
+    for kind, described in header["tables"].items():
+        columns: dict[str, Any] = {}
+        for name, one in described.items():
+            if "text" in one:
+                columns[name] = one["text"]
+                continue
+            columns[name] = np.frombuffer(data, one["type"], one["rows"], at)
+            at += columns[name].nbytes
+        tables[kind] = columns
+    head = read_head(header["head"].encode())
+    segment = Segment(*header["segment"])
+    return segment._replace(digests=tuple(segment.digests)), head, tables

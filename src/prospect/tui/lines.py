@@ -14,7 +14,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from prospect.records import NamedTuple
-from prospect.render.escape import escaped, short_name, shortened
+from prospect.render.escape import escaped, shortened
+from prospect.render.name_parts import short_name
 from prospect.tui.rows import HOT, INTERRUPT, KERNEL, USER
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 from builders.silent_mount import silent_mount
 from prospect.capture.machine import jit_file_holder
 from prospect.capture.machine.jit_file_holder import JitFileHolder
-from prospect.capture.machine.kept_jit_files import JitFiles, Progress
+from prospect.capture.machine.kept_jit_files import JitFiles
+from prospect.files.child import Progress
 
 OWN = os.getpid()
 

@@ -15,9 +15,10 @@ from prospect.daemon import loop, window_writing
 from prospect.daemon.ceiling import PYTHON
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.loop import Daemon, Ending
-from prospect.daemon.store_children import Outcome, unpacked
+from prospect.daemon.store_children import Outcome
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
+from prospect.store.writing import unpacked
 
 
 class Play:

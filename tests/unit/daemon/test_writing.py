@@ -12,7 +12,6 @@ import pytest
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, by_function, window_at
 from prospect.daemon import store_children, window_writing
-from prospect.daemon.store_children import packed, unpacked
 from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
@@ -20,7 +19,7 @@ from prospect.store.part import Apart, read_part
 from prospect.store.retention import FULL_DISK, Keep, dropped
 from prospect.store.segments import DAY, FUNCTIONS, HOUR, MINUTE
 from prospect.store.specification import parse_specifications
-from prospect.store.writing import segment_for
+from prospect.store.writing import packed, segment_for, unpacked
 
 pytest.importorskip("duckdb")
 

@@ -17,7 +17,7 @@ import pytest
 
 from builders.elf import code, debug_link_section, elf_file
 from prospect.capture.machine.jit_file_holder import JitFileHolder
-from prospect.capture.machine.kept_jit_files import Progress
+from prospect.files.child import Progress
 from prospect.files.untrusted_open import OpenFile
 from prospect.lines import split_files
 from prospect.lines.source_files import LARGEST_BYTES, open_named

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prospect.render.escape import display_width, short_name, short_names
+from prospect.render.escape import display_width
+from prospect.render.name_parts import short_name, short_names
 
 TABLE = json.loads(Path(__file__).with_name("short_names.json").read_text("utf-8"))
 PHP = "/usr/lib/libphp8.2.so.1"

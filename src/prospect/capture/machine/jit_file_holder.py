@@ -22,7 +22,7 @@ import time
 
 from prospect.capture.kernel.inotify import DirectoryWatch
 from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
-from prospect.files.child import tell
+from prospect.files.child import Progress, tell
 from prospect.files.mounts import waiting_points
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
@@ -31,8 +31,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Any
-
-    from prospect.capture.machine.kept_jit_files import Progress
 
 _SWEEP_S = 2.0
 # How long new files are not looked at after some have been: builds make thousands a second.

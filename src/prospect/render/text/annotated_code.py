@@ -11,7 +11,8 @@ from prospect.announcing import pluralize
 from prospect.figures.function_names import shown_name
 from prospect.figures.processes import asked_for
 from prospect.records import Record
-from prospect.render.escape import escaped, short_name
+from prospect.render.escape import escaped
+from prospect.render.name_parts import short_name
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.listing import ASCII, BOXES, Form, Listing
 from prospect.render.text.numbers import Figures, percent, percent_digits

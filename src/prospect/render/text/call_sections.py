@@ -18,7 +18,8 @@ from prospect.figures.calls.calls_view import TOTALS
 from prospect.figures.processes import asked_for
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
-from prospect.render.escape import escaped, short_name, short_names
+from prospect.render.escape import escaped
+from prospect.render.name_parts import short_name, short_names
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.callees_table import callees_columns
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.render.escape import escaped, short_names, shortened
+from prospect.render.escape import escaped, shortened
+from prospect.render.name_parts import short_names
 from prospect.render.text.numbers import NO_TIME
 from prospect.render.text.text_table import Column
 

@@ -18,7 +18,8 @@ from prospect.profile.model import copies_of_waits_alone
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
 from prospect.records import NamedTuple
-from prospect.render.escape import display_width, escaped, short_names, shortened
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.name_parts import short_names
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
 from prospect.render.text.numbers import NO_TIME, Figures
 from prospect.render.text.style import Style

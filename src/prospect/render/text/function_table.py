@@ -14,7 +14,8 @@ from prospect.announcing import pluralize
 from prospect.figures.function_names import shown_names
 from prospect.profile.late import gather
 from prospect.records import NamedTuple
-from prospect.render.escape import escaped, short_name
+from prospect.render.escape import escaped
+from prospect.render.name_parts import short_name
 from prospect.render.text.numbers import (
     NO_TIME,
     Figures,

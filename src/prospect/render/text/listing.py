@@ -13,7 +13,8 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.records import NamedTuple
-from prospect.render.escape import escaped, short_name, shortened
+from prospect.render.escape import escaped, shortened
+from prospect.render.name_parts import short_name
 from prospect.render.text.numbers import percent, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 

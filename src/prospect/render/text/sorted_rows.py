@@ -9,8 +9,9 @@ from prospect.dimensions import BY_NAME
 from prospect.estimate.breakdown import class_columns, rows_by_keys
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
-from prospect.render.escape import display_width, escaped, short_names, shortened
+from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.name_parts import short_names
 from prospect.render.renderer import encoded
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.style import Style, note_lines

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
-from prospect.render.escape import display_width, escaped, short_name, shortened
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.name_parts import short_name
 from prospect.render.text.numbers import percent_column, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 

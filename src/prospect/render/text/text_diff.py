@@ -13,7 +13,8 @@ from prospect.figures.modes import MODE_NAMES
 from prospect.records import Record
 from prospect.render.comparison_words import compared_line, percent_change, unit_of, verdict_line
 from prospect.render.encoding import significant
-from prospect.render.escape import escaped, short_names, shortened
+from prospect.render.escape import escaped, shortened
+from prospect.render.name_parts import short_names
 from prospect.render.renderer import write_pieces
 from prospect.render.text.style import NO_NAME, Style, note_lines
 from prospect.render.text.text_table import Column, table_lines

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.render.escape import escaped, short_names
+from prospect.render.escape import escaped
+from prospect.render.name_parts import short_names
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.text_table import Column, table_lines
 

@@ -15,7 +15,8 @@ from prospect.estimate.wall_account import (
 )
 from prospect.figures.turn_kinds import AFTER, OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
-from prospect.render.escape import display_width, escaped, short_names, shortened
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.name_parts import short_names
 from prospect.render.text.numbers import percent
 from prospect.render.text.text_table import Column, table_lines
 from prospect.render.text.wall import had_words, wrapped

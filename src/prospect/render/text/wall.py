@@ -17,7 +17,8 @@ from prospect.estimate.wall_account import (
     RUNNING,
     UNRECORDED,
 )
-from prospect.render.escape import display_width, escaped, short_names
+from prospect.render.escape import display_width, escaped
+from prospect.render.name_parts import short_names
 from prospect.render.text.numbers import percent
 from prospect.render.text.text_table import Column, table_lines
 

@@ -172,8 +172,6 @@ class RecordedImages:
                 return of_others.hold(memory, size)
 
             if number not in self._copies:
-                from prospect.symbols.images.recorded_images import restored  # noqa: PLC0415 - few recordings keep files
-
                 found = restored(image.path, number, image.size, _pieces(image), may_hold)
                 if isinstance(found, NameSource):
                     is_damaged = found == NameSource.NO_ELF
