@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 NAMES = "names"
 # Sums over hosts, by number of name; `squares` and `products` with the host's total, of `w`.
 SUMS = "sums_of_names"
-TOTALS = "totals_of_hosts"
 # As `SUMS`, by service.
 SERVICES = "sums_of_services"
-# While its hosts have their turn, by number of host and of name.
+# While its hosts have their turn, by number of host, and of name.
+TOTALS = "totals_of_hosts"
 BY_HOST = "hits_of_hosts"
 # In the same way, of functions by segment, those without a name too.
 HITS = "hits_of_functions"
@@ -39,6 +39,7 @@ SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 # The number of the name of each function.
 NUMBERS = "number_of_functions"
 _FILES = "files_in_turn"
+_BY_SERVICE = "hits_of_services"
 # How often an answer so far is looked at, and how much of it.
 _LOOK_S = 3.0
 _MOST_LEADING = 3
@@ -61,75 +62,83 @@ class Busy(NamedTuple):
 
 
 def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
-    """Add hits up by function, as `SUMS`, and by host, as `TOTALS`, but not those of idle CPUs.
+    """Add hits up by function, as `SUMS`, and by service, as `SERVICES`, but not of idle CPUs.
 
     Raises:
         EngineError: a file cannot be read.
     """
     engine = asked.engine
+    announce("reading the names of functions")
     keep_names(asked)
     turns, host_of = turns_of(asked), asked.part.hosts
     # All files of a host have one turn.
     hosts = [len({host_of[segment] for _, segment in files}) for files in turns]
     every = pluralize(sum(hosts), "host")
-    leading, looked_at = "", time.monotonic()
+    busy, leading, looked_at = Busy(0, 0, 0, 0), "", time.monotonic()
     for turn, files in enumerate(turns):
         if turn and time.monotonic() - looked_at > _LOOK_S:
-            leading, looked_at = _leading(engine, turns[:turn]), time.monotonic()
+            leading, looked_at = _leading(engine, turn - 1, busy), time.monotonic()
         announce(f"adding up, {sum(hosts[:turn])} of {every} done{leading}")
         add_up(asked, files)
         engine.keep(
-            f"{TOTALS}_{turn}",
+            TOTALS,
             f"SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {HITS}"
             " JOIN segments USING (segment) GROUP BY host_number",
         )
-        engine.keep(
-            f"{SUMS}_{turn}",
-            f"SELECT number, sum(h.n)::BIGINT AS n, {PERIODS.format('h')} AS w, count(*) AS hosts,"
-            f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
-            f" FROM {BY_HOST} AS h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY number",
-        )
+        _keep_sums(engine, SUMS, turn, "number", BY_HOST)
         _keep_services(asked, turn)
+        (found,) = engine.rows(
+            f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
+            f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
+        )
+        busy = Busy(*(before + int(more) for before, more in zip(busy, found, strict=True)))
+        for name in (TOTALS, _BY_SERVICE):
+            engine.drop(name)
         if len(turns) > 1:
             let_go(asked)
-    for name in (TOTALS, SUMS, SERVICES):
-        engine.view(name, union_of(name, turns))
-    ((hosts_hit, samples, weight, squares),) = engine.rows(
-        f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
-        f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
-    )
-    return Busy(hosts_hit, samples, int(weight), int(squares))
+    for name in (SUMS, SERVICES):
+        engine.view(name, f"SELECT * FROM {name}_{len(turns) - 1}")
+    return busy
 
 
 def _keep_services(asked: Question, turn: int) -> None:
     """Add up the hits of a turn by service, whose files and totals are there."""
     condition, parameters = asked.condition
     asked.engine.keep(
-        f"{SERVICES}_{turn}",
-        "WITH h AS (SELECT host_number, service, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
+        _BY_SERVICE,
+        "SELECT host_number, service, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
         f" FROM {_FILES} JOIN segments USING (segment) WHERE {condition} AND pid <> 0"
-        " GROUP BY host_number, service)"
-        f" SELECT service, sum(h.n)::BIGINT AS n, {PERIODS.format('h')} AS w, count(*) AS hosts,"
-        f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
-        f" FROM h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY service",
+        " GROUP BY host_number, service",
         parameters,
     )
+    _keep_sums(asked.engine, SERVICES, turn, "service", _BY_SERVICE)
 
 
-def _leading(engine: Queries, turns: list[list[tuple[str, int]]]) -> str:
-    """Return which functions lead after some turns, to show while the rest is read."""
-    rows = engine.rows(
-        f"WITH sums AS (SELECT number, sum(w) AS w FROM ({union_of(SUMS, turns)}) GROUP BY number),"
-        f" every AS (SELECT sum(w) AS w FROM ({union_of(TOTALS, turns)}))"
-        " SELECT name, 100.0 * (sums.w::DOUBLE / every.w::DOUBLE) AS share FROM every, sums"
-        f" JOIN {NAMES} USING (number) ORDER BY share DESC, name LIMIT {_MOST_LEADING}"
+def _keep_sums(engine: Queries, name: str, turn: int, key: str, hits: str) -> None:
+    """Add a turn's hits by host and key to the sums of the turns before it."""
+    before = f" UNION ALL SELECT * FROM {name}_{turn - 1}" if turn else ""
+    engine.keep(
+        f"{name}_{turn}",
+        f"SELECT {key}, sum(n)::BIGINT AS n, sum(w) AS w, sum(hosts)::BIGINT AS hosts,"
+        f" sum(squares) AS squares, sum(products) AS products FROM (SELECT {key},"
+        f" sum(h.n)::BIGINT AS n, {PERIODS.format('h')} AS w, count(*) AS hosts,"
+        f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
+        f" FROM {hits} AS h JOIN {TOTALS} AS t USING (host_number) GROUP BY {key}{before}) AS s"
+        f" GROUP BY {key}",
     )
-    return "".join(f", {name or 'no name'} {share:.1f} %" for name, share in rows)
+    if turn:
+        engine.drop(f"{name}_{turn - 1}")
 
 
-def union_of(name: str, turns: list[list[tuple[str, int]]]) -> str:
-    """Return a query for what was kept in all turns, each by the name with its number."""
-    return " UNION ALL ".join(f"SELECT * FROM {name}_{turn}" for turn in range(len(turns)))
+def _leading(engine: Queries, turn: int, busy: Busy) -> str:
+    """Return which functions lead after a turn, to show while the rest is read."""
+    rows = engine.rows(
+        f"SELECT name, w::DOUBLE FROM {SUMS}_{turn} JOIN {NAMES} USING (number)"
+        f" ORDER BY w DESC, name LIMIT {_MOST_LEADING}"
+    )
+    return "".join(
+        f", {name or 'no name'} {100.0 * w / max(busy.weight, 1):.1f} %" for name, w in rows
+    )
 
 
 def keep_names(asked: Question) -> None:

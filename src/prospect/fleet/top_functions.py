@@ -448,19 +448,13 @@ def _summed(
         busy = keep_hits(asked, wanted.announce)
         accounting = accounting_of(asked)
         found = asked.engine.rows(
-            "WITH sums AS (SELECT number, sum(n)::BIGINT AS n, sum(w) AS w,"
-            " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products"
-            f" FROM {SUMS} GROUP BY number)"
-            " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
-            f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name"
+            "SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
+            f" FROM {SUMS} JOIN {NAMES} USING (number) ORDER BY w DESC, path, name"
             f" LIMIT {int(wanted.rows)}"
         )
         services = asked.engine.rows(
-            "WITH sums AS (SELECT service, sum(n)::BIGINT AS n, sum(w) AS w,"
-            " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products"
-            f" FROM {SERVICES} GROUP BY service)"
-            " SELECT service, n, hosts, squares, products, w, count(*) OVER () AS every FROM sums"
-            f" ORDER BY w DESC, service LIMIT {_MOST_SERVICES}"
+            "SELECT service, n, hosts, squares, products, w, count(*) OVER () AS every"
+            f" FROM {SERVICES} ORDER BY w DESC, service LIMIT {_MOST_SERVICES}"
         )
         heads, remarks = asked.part.heads, asked.part.remarks
     sums = ClusterSums(

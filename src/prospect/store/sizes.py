@@ -29,7 +29,9 @@ _MUCH_MORE = 4
 _FILES_AT_ONCE = 64
 _FOOTERS = (
     "SELECT file_name, sum(total_uncompressed_size), sum(total_compressed_size), sum(num_values),"
-    " coalesce(sum(total_uncompressed_size) FILTER (type = 'BYTE_ARRAY'), 0),"
+    # Plain texts are as long as their column; those of a dictionary are anything.
+    " coalesce(sum(total_uncompressed_size)"
+    " FILTER (type = 'BYTE_ARRAY' AND encodings IS DISTINCT FROM 'PLAIN'), 0),"
     " least(min(total_uncompressed_size), min(num_values), min(total_compressed_size)),"
     " max(num_values) FROM parquet_metadata(?) GROUP BY file_name ORDER BY file_name"
 )
