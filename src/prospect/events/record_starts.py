@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 WINDOW_WORDS = 1 << 17
 # Words proved at a time: enough gaps to walk in lock-step, little to repeat when a proof fails.
 BATCH_WORDS = 1 << 20
+# Large records are walked, and so many words have a few thousand of them.
+_LARGE_BATCH_WORDS = 1 << 22
 # Batches whose proof fails are proved again in pieces of this many, of which few fail.
 _REPEATED_WORDS = 1 << 15
 # A block as small as this is walked: numpy's fixed costs are higher. It is more than the fixed
@@ -47,7 +49,7 @@ _SMALL_WORDS = 1 << 10
 _LARGE_RECORD_WORDS = 128
 _PROBED_RECORDS = 32
 # So many records with one header are taken for the beginning of more.
-_ALIKE_BEFORE_RUN = 4
+_ALIKE_BEFORE_RUN = 16
 # Headers compared at first to see how many are alike, and by how much more each time that all are.
 _FIRST_COMPARED = 64
 _COMPARED_FACTOR = 4
@@ -80,8 +82,11 @@ class Fault(NamedTuple):
 class SampleSink(Protocol):
     """Takes samples in: appended provisionally, rewound if they prove not to be samples."""
 
-    def begin_batch(self, words: int, words_left: int) -> None:
-        """Make room for the samples of `words`, the next of `words_left` of this block."""
+    def begin_batch(self, words: int, words_left: int, samples: int | None = None) -> None:
+        """Make room for the samples of `words`, the next of `words_left` of this block.
+
+        `samples` is their number, None if it is not known.
+        """
 
     def rewind(self) -> None:
         """Forget what was appended since the batch began."""
@@ -100,7 +105,7 @@ class RecordSink(Protocol):
 class Ignored:
     """Takes samples, or other records, that nobody asks for."""
 
-    def begin_batch(self, words: int, words_left: int) -> None:
+    def begin_batch(self, *_: int | None) -> None:
         """Make no room."""
 
     def rewind(self) -> None:
@@ -167,10 +172,13 @@ def find_records(
     fault = None
     while position < total and fault is None:
         size = BATCH_WORDS if position >= repeated else _REPEATED_WORDS
+        if are_large := _records_are_large(view, position):
+            size = _LARGE_BATCH_WORDS
         stop = min(position + size, total)
-        samples.begin_batch(stop - position, total - position)
         proved = None
-        if stop - position > _SMALL_WORDS and not _records_are_large(view, position):
+        is_searched = stop - position > _SMALL_WORDS and not are_large
+        if is_searched:
+            samples.begin_batch(stop - position, total - position)
             chain = _scan(words, position, stop, looks, samples)
             proved = _prove(words, view, chain, stop, looks) if chain else None
             if proved is None:
@@ -180,6 +188,8 @@ def find_records(
                     continue
         if proved is None:
             proved = _walk(words, view, position, stop, looks)
+            if not is_searched:
+                samples.begin_batch(stop - position, total - position, len(proved.samples))
             samples.append(words, np.array(proved.samples, np.int64))
         if len(proved.others):
             others.append(words, np.asarray(proved.others, np.int64))

@@ -414,7 +414,7 @@ class SampleColumns:
         """Size of the samples left out."""
         return 8 * self._done.left_out_words
 
-    def begin_batch(self, words: int, words_left: int) -> None:
+    def begin_batch(self, words: int, words_left: int, samples: int | None = None) -> None:
         """Make room for the samples of `words`, the next of `words_left` of this block.
 
         The rate of samples so far decides how much room the rest of the block gets: memory that
@@ -422,8 +422,9 @@ class SampleColumns:
         """
         self._sure = self._done
         done, least = self._done, self._schema.least_fixed_words
+        needed = words // least + 1 if samples is None else samples
         capacity = self._room(
-            done.samples, self._capacity, words // least + 1, words_left // least + 1, words_left
+            done.samples, self._capacity, needed, words_left // least + 1, words_left
         )
         if capacity > self._capacity:
             self._capacity = capacity

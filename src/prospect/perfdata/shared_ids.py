@@ -54,7 +54,7 @@ class _Foreign:
         self._found: list[NDArray[np.int64]] = []
         self._batch: list[NDArray[np.int64]] = []
 
-    def begin_batch(self, *_: int) -> None:
+    def begin_batch(self, *_: int | None) -> None:
         """Keep what the last batch brought."""
         self._found += self._batch
         self._batch = []

@@ -22,10 +22,12 @@ class Collected:
         self.calls = []
         self.rewinds = 0
         self._sure = 0
+        self.announced = None
 
-    def begin_batch(self, words, words_left):
+    def begin_batch(self, words, words_left, samples=None):
         assert 0 < words <= words_left
         self._sure = len(self.positions)
+        self.announced = samples
 
     def rewind(self):
         self.rewinds += 1
@@ -35,6 +37,7 @@ class Collected:
         positions_array = np.array(positions, np.int64)
         ends = positions_array + (words[positions_array] >> 51).astype(np.int64)
         assert (ends[:-1] <= positions_array[1:]).all()
+        assert self.announced in {None, len(positions)}
         self.calls.append(type(positions))
         self.positions.extend(int(position) for position in positions)
 
@@ -170,7 +173,7 @@ def test_only_the_piece_with_the_look_alike_is_walked(no_walk, monkeypatch):
     assert sum(walked) < 200
 
 
-@pytest.mark.parametrize("length", [4, 5, 68, 69, 70, 324, 325, 1348, 1349])
+@pytest.mark.parametrize("length", [4, 5, 16, 17, 80, 81, 82, 336, 337, 1360, 1361])
 def test_a_walk_goes_over_runs_of_one_size_whatever_their_length(length):
     parts = [*[sample(200)] * length, other(150), *[sample(201)] * length, *[other(140)] * length]
     assert_chain([*parts, *parts], rewinds=0)
@@ -209,3 +212,12 @@ def test_a_sample_that_ends_behind_its_block_is_a_fault(no_walk):
 def test_headers_are_read_as_the_kernel_writes_them():
     word = struct.unpack("<Q", struct.pack("<IHH", _SAMPLE, 2, 24))[0]
     assert word == header(_SAMPLE, 3, misc=2)
+
+
+def test_room_is_made_for_the_walked_samples_alone_and_for_more_words_at_once(monkeypatch):
+    monkeypatch.setattr(record_starts, "BATCH_WORDS", 1 << 12)
+    parts = [*[sample(200)] * 100, other(150)] * 2
+    samples, others, fault = search(*parts)
+    assert samples.positions == places(parts, is_sample=True)
+    assert others.positions == places(parts, is_sample=False)
+    assert (samples.announced, fault) == (200, None)
