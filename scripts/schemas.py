@@ -49,6 +49,7 @@ from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
 from prospect.render.json.machine_documents import (
     CACHE,
     CONTENTS,
+    DAEMON,
     DIAGNOSIS,
     EVENTS,
     HEALTH,
@@ -110,6 +111,7 @@ DOCUMENTS = (
     EVENTS,
     CACHE,
     DIAGNOSIS,
+    DAEMON,
     CONTENTS,
     HEALTH,
     of_answer("top", Top),

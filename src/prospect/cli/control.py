@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +45,12 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
                 raise
             answer = _last_status(store, error)
     if settings.format == "json":
-        show(json.dumps(answer, indent=1) + "\n")
-        return 0
-    show(status_text(answer))
+        from prospect.render.json.document_fields import indented
+        from prospect.render.json.machine_documents import DAEMON
+
+        show(indented(DAEMON, answer))
+    else:
+        show(status_text(answer))
     return 0
 
 

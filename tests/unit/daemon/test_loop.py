@@ -17,6 +17,7 @@ from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.loop import Daemon, Ending
 from prospect.daemon.store_children import Outcome
 from prospect.records import replace
+from prospect.render.json.machine_documents import DAEMON
 from prospect.store.directory import StoreDirectory
 from prospect.store.writing import unpacked
 
@@ -120,6 +121,7 @@ def test_start_takes_no_window_from_who_begins_a_session(play):
     assert not others
     play.ends_writing()
     assert first["dump"]["windows"] == 2
+    assert DAEMON.convert(first["dump"]) == first["dump"]
     assert {one["session"] for one in others.values()} == {"before"}
     play.asks("dump")
     assert play.written[2:] == ["before"]

@@ -1,8 +1,11 @@
-"""The JSON of `prospect list`, `cache`, `doctor`, `store list` and `store check`."""
+"""The JSON of `prospect list`, `cache`, `doctor`, `control`, `store list` and `store check`."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from prospect.render.json.document_fields import (
+    ABSENT,
     COUNT,
     FLAG,
     GENERATOR,
@@ -19,6 +22,9 @@ from prospect.render.json.document_fields import (
     present,
     schema,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _EVENT = Object(
     "",
@@ -124,4 +130,70 @@ HEALTH = Object(
         windows=COUNT("how many"),
         why=TEXT("the reason"),
     )("windows that were removed"),
+)
+
+
+def _answered(name: str) -> Callable[[dict[str, Any]], Any]:
+    """Return what gets a field of a daemon's answer, which has not every field."""
+    return lambda answer: answer.get(name, ABSENT)
+
+
+DAEMON = Object(
+    "daemon",
+    **{
+        name: field.kind(field.about, _answered(name), optional=True)
+        for name, field in {
+            "schema": schema("prospect-daemon/1"),
+            "version": TEXT("of the daemon's program"),
+            "pid": COUNT("the daemon's process"),
+            "store": TEXT("its store"),
+            "sampling": FLAG("whether it samples now"),
+            "session": TEXT("that windows belong to now"),
+            "began_s": NUMBER("when the daemon started, in seconds since 1970"),
+            "frequency_hz": NUMBER("samples of a CPU in a second"),
+            "call_graph": TEXT("how it records callers; `none` without"),
+            "window_s": NUMBER("how long a window is"),
+            "separate": TEXTS("what is kept separate: some of `process`, `thread`, `cpu`"),
+            "samples": COUNT("in all windows since its start"),
+            "lost": COUNT("samples that the kernel could not deliver"),
+            "windows": COUNT("that were written"),
+            "windows_lost": COUNT("that could not be written"),
+            "windows_merged": COUNT("that were written together with another one"),
+            "dropped_for_room": COUNT("segments that were removed because the disk was full"),
+            "newest_s": NUMBER("when the newest window ended, in seconds since 1970; 0 for none"),
+            "newest_age_s": NUMBER.or_null("how long ago that is; `null` for none"),
+            "objects_without_names": COUNT(
+                "objects with samples in the last window whose functions have no names"
+            ),
+            "left_out": TEXTS("what windows leave out, a sentence each"),
+            "complaint": TEXT("why the last window is not in the store; empty if it is"),
+            "cpu_s": NUMBER("CPU seconds of the daemon and its processes"),
+            "cpu_percent": NUMBER("how much of the machine's CPU time they take now"),
+            "cpu_limit_percent": NUMBER("the most that they may take"),
+            "memory_peak_bytes": COUNT("the most memory that they had in the last window"),
+            "memory_limit_bytes": COUNT("the most that they may have"),
+            "steps": COUNT("how many steps it has taken to stay below these limits"),
+            "goes_without": TEXTS("what windows lack because of these steps"),
+            "goes_without_since_s": NUMBER("since when, in seconds since 1970"),
+            "memory_bytes": COUNT("the daemon's memory now"),
+            "child_memory_bytes": COUNT("the most memory of a process that wrote a window"),
+            "ship": TEXT("where finished hours are sent; empty for nowhere"),
+            "ship_sent_bytes": COUNT("bytes that were sent"),
+            "ship_waiting_bytes": COUNT("bytes that wait"),
+            "ship_waiting_s": NUMBER("how long the oldest of them has waited"),
+            "ship_lost_windows": COUNT("windows that were removed before they were sent"),
+            "ship_complaint": TEXT("why sending failed; empty if it did not"),
+            "push": TEXT("the collector that windows are sent to; empty for none"),
+            "push_windows": COUNT("windows that it has taken"),
+            "push_waiting": COUNT("windows that wait for it"),
+            "push_lost": COUNT("windows that were given up"),
+            "push_complaint": TEXT("why sending failed; empty if it did not"),
+            "segments": COUNT("how many the store has"),
+            "store_bytes": COUNT("their size"),
+            "removed": COUNT("with `reset`, the segments that were removed"),
+            "at_s": NUMBER("if the daemon does not answer, when it wrote this status down"),
+            "alive_s": NUMBER("and when it would last have answered, in seconds since 1970"),
+            "no_answer": TEXT("and why it does not answer"),
+        }.items()
+    },
 )
