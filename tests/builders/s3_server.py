@@ -26,8 +26,9 @@ class S3Server(ThreadingHTTPServer):
         objects: content by key.
         puts: the key of each object that was put, as often as it was.
         page: how many keys a listing has at most.
-        fault: how it misbehaves: "full", "slow", "refused", "forgets" what it was given, "nonsense"
-            in place of XML, "cut" listings, "short" content, or "other" content; "" for not at all.
+        fault: how it misbehaves: "full", "slow", "refused", "missing" bucket, "forgets" what it was
+            given, "nonsense" in place of XML, "cut" listings, "short" content, or "other" content;
+            "" for not at all.
         faults_from: how many requests it answers well before.
         slow_s: how long "slow" takes.
     """
@@ -63,7 +64,11 @@ class S3Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # an answer is two writes
-    _STATUS: ClassVar = {"full": (507, "InsufficientStorage"), "refused": (403, "AccessDenied")}
+    _STATUS: ClassVar = {
+        "full": (507, "InsufficientStorage"),
+        "refused": (403, "AccessDenied"),
+        "missing": (404, "NoSuchBucket"),
+    }
 
     def do_PUT(self):
         content = self.rfile.read(int(self.headers["Content-Length"]))
@@ -80,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         fault = self._fault()
-        if fault == "refused":
+        if fault in ("refused", "missing"):
             return self._error(*self._STATUS[fault])
         if fault == "nonsense":
             return self._answer(200, b"<html>Please log in</html>")

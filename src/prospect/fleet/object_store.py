@@ -204,7 +204,7 @@ def _reason(error: Exception) -> str:
     for words, reason in _REASONS[:2]:
         if words in text:
             return reason
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and "<Code>NoSuchBucket<" not in text:
         return "a listed file is gone"
     if found := _STATUS.search(text):
         return _STATUSES.get(found[1], f"it answers with status {found[1]}")

@@ -154,10 +154,12 @@ def coarsest(
     left: list[Segment] = []
     for group in places.values():
         taken, others = _coarsest_of_store(group)
+        own: list[Segment] = []
         for one in taken:
             is_enough = one.tier != DAY or (not fine and one.answers(since_us, until_us))
-            chosen += [one] if is_enough else parts_of_day(one, others) or [one]
-        read = set(chosen)
+            own += [one] if is_enough else parts_of_day(one, others) or [one]
+        chosen += own
+        read = set(own)
         left += [one for one in group if one not in read]
     if len(places) > 1:
         chosen.sort(key=lambda one: (one.begin_s, one.place))

@@ -87,6 +87,7 @@ def test_a_browser_reads_it(bucket):
     ("fault", "said"),
     [
         ("refused", "it refuses access"),
+        ("missing", "there is no such bucket"),
         ("cut", "its answer means nothing"),
         ("nonsense", "no stores of hosts"),
         ("slow", "it does not answer in time"),

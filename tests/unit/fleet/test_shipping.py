@@ -152,6 +152,7 @@ def test_only_hours_that_are_over_are_sent(s3_server, store):
     [
         ("full", "it is full"),
         ("refused", "it refuses access"),
+        ("missing", "there is no such bucket"),
         ("forgets", "it has 0 of the"),
         ("nonsense", "bytes that it accepted"),
         ("slow", "does not answer in time"),
@@ -195,6 +196,22 @@ def test_what_is_cut_or_gone_at_the_target_is_sent_again(store, target, harm, ki
     assert path.read_bytes() == content
     assert ship(store, Shipment(url), NOW_S, checks_sent=True).sent_bytes == 0
     assert hits_of(str(target)) == ALL
+
+
+@pytest.mark.parametrize("kind", ["samples", "coverage"])
+def test_an_object_that_is_cut_or_gone_is_sent_again(s3_server, store, kind):
+    assert sent(store).complaint == ""
+    content = dict(s3_server.objects)
+    cut, *_, gone = sorted(key for key in content if f".{kind}." in key)
+    s3_server.objects[cut] = content[cut][: len(content[cut]) // 2]
+    del s3_server.objects[gone]
+    assert sent(store).sent_bytes == 0
+    s3_server.puts.clear()
+    assert ship(store, Shipment(URL), NOW_S, checks_sent=True).complaint == ""
+    assert {cut, gone} <= set(s3_server.puts)
+    assert s3_server.objects == content
+    assert ship(store, Shipment(URL), NOW_S, checks_sent=True).sent_bytes == 0
+    assert hits_of(URL) == ALL
 
 
 @pytest.mark.parametrize("state", [b"{", b"[" * 100000, b'{"url": "%s", "next": 1e999, "day": 0}'])
