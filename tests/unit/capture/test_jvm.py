@@ -323,7 +323,7 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
     fake.blob(8, b"vtable chunks", words=0)
     fd = os.memfd_create("test")
     listener = Listener(fd)
-    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, forgets=True)
+    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=19.0)
     kinds = []
     for pid in range(1, 50):
         running[pid] = b"the first"
