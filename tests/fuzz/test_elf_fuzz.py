@@ -17,7 +17,7 @@ from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
-from prospect.lines.go_lines import go_frames
+from prospect.lines.finder import go_frames
 from prospect.lines.symcache import DEEPEST
 from prospect.symbols.images.image_symbols import read_symbol_table
 

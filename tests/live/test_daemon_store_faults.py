@@ -18,7 +18,7 @@ from builders.daemon import RunningDaemon, children_of, status, until
 from builders.examples import nightly
 from prospect.api.store_part import read_store
 from prospect.store.directory import StoreDirectory
-from prospect.store.removal import remove
+from prospect.store.retention import remove
 
 pytest.importorskip("duckdb")
 pytestmark = [

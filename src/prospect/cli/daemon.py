@@ -40,7 +40,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     from prospect.daemon.loop import Daemon
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import require_engine
-    from prospect.store.removal import clean
+    from prospect.store.retention import clean
 
     require_engine()
     path = _own_directory(settings)

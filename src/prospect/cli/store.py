@@ -16,7 +16,7 @@ from prospect.render.json.document_fields import indented
 from prospect.render.json.machine_documents import CONTENTS, HEALTH
 from prospect.render.text.text_table import Column, table_lines
 from prospect.store.directory import StoreDirectory
-from prospect.store.removal import clean
+from prospect.store.retention import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -129,7 +129,7 @@ def _serve(site: GuardedSite, token: str, settings: Settings) -> None:
     address = f"http://127.0.0.1:{server.server_port}/{token}/"
     with server, ExitStack() as stack, _serving(server) as ending:
         if settings.opens_browser:
-            from prospect.web.browser import opened_in_browser
+            from prospect.web.server import opened_in_browser
 
             try:
                 stack.enter_context(opened_in_browser(address))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.files.budget import HeldMemory
 
+
 MAPPED_FROM_BYTES = 1 << 16
 _OTHERS_MAY_WRITE = 0o022
 
@@ -150,5 +151,18 @@ def _lease(descriptor: int) -> bool:
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError:
+        return False
+    return True
+
+
+def lock(descriptor: int) -> bool:
+    """Take the lock on an open file; return False if somebody else has it.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True

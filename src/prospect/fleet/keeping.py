@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import StoreError
-from prospect.files.locks import lock
+from prospect.files.held_files import lock
 from prospect.fleet.asking import accounting_of, question
 from prospect.fleet.hits import (
     BY_HOST,

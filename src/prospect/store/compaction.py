@@ -35,9 +35,8 @@ from prospect.store.file_schema import (
     SegmentAccounting,
     kind_of,
 )
-from prospect.store.lost_names import lost_names
-from prospect.store.removal import remove
-from prospect.store.segment_reading import checked, files, name_files
+from prospect.store.retention import remove
+from prospect.store.segment_reading import checked, files, lost_names, name_files
 from prospect.store.segments import (
     COVERAGE,
     DAY,

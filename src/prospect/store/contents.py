@@ -12,10 +12,9 @@ from prospect.records import Record
 from prospect.store.conditions import is_one_of
 from prospect.store.engine import Engine
 from prospect.store.file_schema import LOST, LOST_SAMPLES
-from prospect.store.lost_names import lost_names
 from prospect.store.names import LOST_NAMES, SOURCES_WITH_NAMES
 from prospect.store.retention import dropped
-from prospect.store.segment_reading import choose
+from prospect.store.segment_reading import choose, lost_names
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
-from prospect.files.locks import lock
+from prospect.files.held_files import lock
 from prospect.files.user_cache import is_own
 from prospect.light import Closing
 from prospect.store.segments import (

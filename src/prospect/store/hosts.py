@@ -19,9 +19,8 @@ from prospect.errors import StoreError
 from prospect.files.user_cache import is_own
 from prospect.store.directory import DEPTHS, StoreDirectory
 from prospect.store.engine import Engine, EngineError, OutOfMemoryError
-from prospect.store.segment_reading import files, host_of
+from prospect.store.segment_reading import files, heaviest, host_of
 from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, SUFFIX, Segment, segment_of
-from prospect.store.sizes import heaviest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

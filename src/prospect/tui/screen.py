@@ -32,6 +32,7 @@ from prospect.errors import ProspectError
 from prospect.records import Record, field, replace
 from prospect.tui.drawing import (
     HEAD_LINES,
+    Mode,
     Screen,
     draw_beginning,
     draw_foot,
@@ -45,12 +46,10 @@ from prospect.tui.drawing import (
 )
 from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
-from prospect.tui.page_columns import ASCII, BLOCKS
 from prospect.tui.pictures import Cursor, PageState, Picture, take_picture
-from prospect.tui.prompt import PromptLine
-from prospect.tui.screen_edges import Mode
 from prospect.tui.screen_places import Place
-from prospect.tui.widgets import Lines, RowLines
+from prospect.tui.table_pages import ASCII, BLOCKS
+from prospect.tui.widgets import Lines, PromptLine, RowLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

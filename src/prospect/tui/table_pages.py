@@ -1,24 +1,42 @@
-"""The rows of the pages with tables: functions, processes, entry reasons, threads.
+"""The pages with tables (functions, processes, entry reasons, threads): their rows and columns.
 
 Each hit is in one row at most, so that rows add up, and their error bars are those of the report.
 A process does not cause its interrupts: they are their own row next to the processes, as in
 the report.
+
+The narrower the terminal, the less a row says: who it is and what it takes, with its error bar,
+stays longest.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.estimate.breakdown import Bound, breakdown
+from prospect.estimate.statistics.ranks import decimals
 from prospect.records import NamedTuple
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
+from prospect.tui.lines import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE, Span, fitted, name_fitted
 from prospect.tui.rows import Page
-from prospect.tui.screen_places import WAITING
+from prospect.tui.screen_places import (
+    CALLEES,
+    CALLERS,
+    ENTRY_REASONS,
+    FUNCTIONS,
+    PROCESSES,
+    TABLES,
+    THREADS,
+    WAIT_STACKS,
+    WAITING,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.estimate.breakdown import Breakdown
@@ -26,6 +44,7 @@ if TYPE_CHECKING:
     from prospect.tui.groups import Group
     from prospect.tui.rows import Row
     from prospect.tui.screen_places import Place
+
 
 BY_TIME = "time"
 BY_RECENT = "recent"
@@ -35,6 +54,51 @@ BY_BLOCKED = "blocked"
 RECENT_S = 10
 _RECENT_BUCKETS = RECENT_S // BUCKET_S
 _MOST_ROWS = 150
+
+
+_RANK = "rank"
+_SHARE = "% CPU"
+_BAR = "±"
+_RECENT = "last 10 s"
+_HISTORY = "history"
+_SECONDS = "seconds"
+_READY = "ready"
+_BLOCKED = "blocked"
+_PROCESS = "process"
+_NAME = "name"
+_PLACE = "place"
+
+# After the title of the column that orders rows, most first.
+_MARK = "↓"
+_ORDERED_BY = {
+    BY_TIME: _SHARE,
+    BY_RECENT: _RECENT,
+    BY_READY: _READY,
+    BY_BLOCKED: _BLOCKED,
+    BY_NAME: _NAME,
+}
+_NAME_TITLES = {
+    FUNCTIONS: "Function",
+    PROCESSES: "Process",
+    ENTRY_REASONS: "Program, or the kernel and why",
+    THREADS: "Thread",
+    WAITING: "Thread",
+    WAIT_STACKS: "Function that waited, and who called it",
+    CALLERS: "Function, and who called it",
+    CALLEES: "Function, and what it called",
+}
+_MOST_DECIMALS = 2
+_UNKNOWN_HALF = 0.5
+_LEAST_NAME = 16
+_LEAST_USUAL_NAME, _NAME_STEP = 32, 16
+_NEVER = 10_000
+_WIDE, _WIDER, _WIDEST = 110, 120, 150
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII = " .:-=+*#%"
+"""For terminals whose font has no blocks."""
+
+# If the most is less, the line stays low: a single hit is no peak.
+_LEAST_FULL = 8
 
 
 def orders_of(page: str) -> tuple[str, ...]:
@@ -111,3 +175,187 @@ def _with_figures(
         )
         for row, count, seconds, half, late, past, like in zip(rows, *columns, strict=True)
     )
+
+
+class _Column(NamedTuple):
+    """A column: what it shows, its title and width, and from which width of the screen it is."""
+
+    what: str
+    title: str
+    width: int
+    from_width: int
+
+
+class Layout(NamedTuple):
+    """The columns of a page, and what is left of the width behind them."""
+
+    columns: tuple[_Column, ...]
+    rest: int = 0
+
+
+class Scale(NamedTuple):
+    """The scale of figures: `span_s` is the time that 100 % of a CPU is."""
+
+    span_s: float
+    ramp: str = BLOCKS
+
+
+def layout(page: str, width: int, order: str = "", names: int = _NEVER) -> Layout:
+    """Choose the columns of a page.
+
+    Args:
+        page: of a `Place`.
+        width: of the screen.
+        order: what rows are ordered by; its column is shown wherever it fits at all.
+        names: how wide the widest name is. If a column follows, that of names is not much wider:
+            over a gap nobody sees which figures belong together.
+    """
+    is_table, is_waiting = page in TABLES, page in (WAITING, WAIT_STACKS)
+    has_process = page in (FUNCTIONS, THREADS, WAITING)
+    recent = 50 if order == BY_RECENT else 90
+    history = 30 if width >= _WIDEST else 15 if width >= _WIDER else 10
+    wanted = (
+        _Column(_RANK, "", 4, 50 if is_table else _NEVER),
+        _Column(_SHARE, "% CPU", 7, _NEVER if page == WAIT_STACKS else 0),
+        _Column(_READY, "% ready", 8, 0 if page == WAITING else _NEVER),
+        _Column(_BLOCKED, "% blocked", 10, 0 if is_waiting else _NEVER),
+        _Column(_BAR, "±", 5, _NEVER if is_waiting else 0),
+        _Column(_RECENT, "10 s", 6, recent if is_table else _NEVER),
+        _Column(
+            _HISTORY,
+            "last minute" if history > 10 else "minute",
+            history,
+            70 if is_table else _NEVER,
+        ),
+        _Column(_SECONDS, "Secs", 8, _NEVER if is_waiting else 130),
+        _Column(_PROCESS, "Process", 16, 60 if has_process else _NEVER),
+        _Column(_NAME, _NAME_TITLES.get(page, ""), 0, 0),
+        _Column(_PLACE, *_place_column(page, width)),
+    )
+    shown = tuple(column for column in wanted if width >= column.from_width)
+    rest = max(width - sum(column.width + 1 for column in shown if column.width) - 1, _LEAST_NAME)
+    name = rest
+    if shown[-1].width:
+        # In steps, so that columns do not move with every name.
+        name = min(rest, max(-(-(names + 2) // _NAME_STEP) * _NAME_STEP, _LEAST_USUAL_NAME))
+    return Layout(
+        tuple(column._replace(width=name) if column.what == _NAME else column for column in shown),
+        rest - name,
+    )
+
+
+def _place_column(page: str, width: int) -> tuple[str, int, int]:
+    if page == PROCESSES:
+        return "Pid", 16, 60
+    if page in (ENTRY_REASONS, THREADS, WAIT_STACKS):
+        return "", 1, _NEVER
+    if page == WAITING:
+        return "", 12, _WIDE
+    return "Object", 30 if width >= _WIDEST else 18, _WIDE
+
+
+def title_line(form: Layout, order: str) -> list[Span]:
+    """Return the titles of columns; the one that rows are ordered by is marked."""
+    marked = _ORDERED_BY.get(order)
+    spans = []
+    for column in form.columns:
+        right = column.what in (_SHARE, _READY, _BLOCKED, _BAR, _RECENT, _SECONDS)
+        style = TITLE if column.what == marked else FAINT
+        title = f"{column.title}{_MARK}" if column.what == marked else column.title
+        title = fitted(title, column.width, right=right)
+        spans += [Span(title, style), Span(" ")]
+    return spans
+
+
+def row_lines(
+    rows: Sequence[Row], first: int, form: Layout, scale: Scale, cursor: int
+) -> list[list[Span]]:
+    """Return rows as lines of spans.
+
+    Args:
+        rows: what to show.
+        first: the place of the first one on the page, from 0.
+        form: of the page.
+        scale: of their figures.
+        cursor: the place of the row that keys act on.
+    """
+    percent = 100.0 / scale.span_s
+    digits = [bar_digits(row.half_width_s * percent) for row in rows]
+    lines = []
+    for place, (row, points) in enumerate(zip(rows, digits, strict=True), start=first):
+        cells = [_cell(column, row, place, points, scale) for column in form.columns]
+        cells.append(Span(" " * form.rest))
+        if place == cursor:
+            cells = [Span(text, CURSOR) for text, _ in cells]
+        lines.append(cells)
+    return lines
+
+
+def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> Span:  # noqa: PLR0911 - a column each
+    """Return the cell of a column, with the space after it."""
+    what, _, width, _ = column
+    if what == _NAME:
+        return Span(name_fitted(row.name, width, row.lead) + " ", OF_PAINT[row.paint])
+    if what == _SHARE:
+        return Span(_pointed(row.seconds * 100.0 / scale.span_s, digits).rjust(width) + " ")
+    if what in (_READY, _BLOCKED):
+        share = (row.ready_s if what == _READY else row.blocked_s) * 100.0 / scale.span_s
+        return Span(("" if math.isnan(share) else f"{share:.1f}").rjust(width) + " ")
+    if what == _BAR:
+        half = row.half_width_s * 100.0 / scale.span_s
+        text = "" if math.isnan(half) else _pointed(half, digits)
+        return Span(text.rjust(width) + " ", FAINT)
+    if what == _HISTORY:
+        return Span(sparkline(row.history, width, scale.ramp) + " ", HISTORY)
+    if what == _PROCESS:
+        return Span(fitted(row.process, width) + " ")
+    if what == _PLACE:
+        return Span(fitted(row.place, width) + " ", FAINT)
+    if what == _RECENT:
+        share = row.recent_s * 100.0 / RECENT_S
+        return Span(("" if math.isnan(share) else f"{share:.1f}").rjust(width) + " ")
+    if what == _SECONDS:
+        return Span(f"{row.seconds:.2f}".rjust(width) + " ")
+    return Span(f"{place + 1}{'=' if row.is_like_above else ' '}".rjust(width) + " ", FAINT)
+
+
+def bar_digits(half_percent: float) -> int:
+    """Return how many digits behind the point an error bar supports."""
+    usable = _UNKNOWN_HALF if math.isnan(half_percent) else half_percent
+    return min(decimals(usable), _MOST_DECIMALS)
+
+
+def _pointed(value: float, digits: int) -> str:
+    """Return a number whose point is below those of other rows, whatever digits these have."""
+    return f"{value:.{digits}f}" + " " * (_MOST_DECIMALS - digits + (digits == 0))
+
+
+def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:
+    """Return rows that are lines to be read."""
+    return [
+        [Span(fitted(row.name, width), FAINT if _is_aside(row.name) else OF_PAINT[row.paint])]
+        for row in rows
+    ]
+
+
+def _is_aside(line: str) -> bool:
+    return line.lstrip().startswith("- ")
+
+
+def sparkline(history: Sequence[int], width: int, ramp: str = BLOCKS) -> str:
+    """Draw a history, the latest at the right.
+
+    Args:
+        history: a number a stretch, oldest first; -1 if nothing was seen.
+        width: in characters, a divisor of the history's length.
+        ramp: a character for nothing, then for rising parts of the largest number.
+    """
+    joined = max(len(history) // width, 1)
+    sums = [
+        sum(part) if min(part) >= 0 else -1
+        for part in (history[at : at + joined] for at in range(0, len(history), joined))
+    ]
+    full = max(max(sums, default=0), _LEAST_FULL * joined)
+    top = len(ramp) - 1
+    # Every hit shows: only nothing is blank.
+    return "".join(ramp[-(-max(number, 0) * top // full)] for number in sums)

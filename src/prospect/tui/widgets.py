@@ -1,4 +1,4 @@
-"""Widgets that are lines and nothing else: what changes is drawn, the rest is left alone.
+"""Widgets that are lines: what changes is drawn, the rest is left alone; and a question on one.
 
 A table widget lays out and styles each cell again; a live view of 60 rows would spend more on that
 than on its figures. Here a refresh compares finished lines, and the terminal gets those that
@@ -7,21 +7,26 @@ differ.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, ClassVar
 
+from textual.binding import Binding
+from textual.containers import Horizontal
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input
 
-from prospect.tui.lines import strip
+from prospect.records import NamedTuple
+from prospect.tui.lines import BOLD, Span, fitted, strip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual import events
-
-    from prospect.tui.lines import Span
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
 
 
 class Lines(Widget):
@@ -84,3 +89,101 @@ class RowLines(Lines):
     def on_mouse_scroll_up(self) -> None:
         """Go back."""
         self.post_message(self.Wheeled(-3))
+
+
+class Question(NamedTuple):
+    """A question.
+
+    Attributes:
+        text: shown before the answer.
+        answer: what is proposed.
+        done: called with the answer.
+        changed: called with each change of it, None if nobody wants to know.
+        dropped: called when a person takes the question back.
+    """
+
+    text: str
+    answer: str
+    done: Callable[[str], None]
+    changed: Callable[[str], None] | None = None
+    dropped: Callable[[], None] | None = None
+
+
+def save_question(done: Callable[[str], None]) -> Question:
+    """Ask for the name of a recording; one with the time of day is proposed."""
+    name = time.strftime("prospect-%Y%m%d-%H%M%S.data")
+    return Question("Save the recording as: ", name, done)
+
+
+def overwrite_question(path: str, done: Callable[[], None]) -> Question:
+    """Ask before a file that is there is replaced."""
+
+    def answered(word: str) -> None:
+        if word.strip().casefold() in ("y", "yes"):
+            done()
+
+    return Question(f"{path} is there already. Replace it? (y or n) ", "", answered)
+
+
+class PromptLine(Horizontal):
+    """The line on which questions are asked; hidden while there is none."""
+
+    DEFAULT_CSS = """
+    PromptLine { display: none; height: 1; width: 100%; }
+    PromptLine Input { width: 1fr; background: ansi_default; color: ansi_default; }
+    """
+
+    # Not what ends the program elsewhere, and with it all figures.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "drop", show=False)]
+
+    class Closed(Message):
+        """No question is open any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._question: Question | None = None
+
+    def compose(self) -> ComposeResult:
+        """Make the question's text and the answer's."""
+        yield Lines(id="question")
+        answer = Input(compact=True, select_on_focus=False)
+        answer.cursor_blink = False
+        yield answer
+
+    def ask(self, question: Question) -> None:
+        """Open a question instead of the one that is open."""
+        self._question = question
+        answer = self.query_one(Input)
+        with self.prevent(Input.Changed):
+            answer.value = question.answer
+        answer.cursor_position = len(question.answer)
+        self.display = True
+        text = fitted(question.text, min(len(question.text), max(self.app.size.width - 12, 1)))
+        label = self.query_one(Lines)
+        label.styles.width = len(text)
+        self.call_after_refresh(label.show, [[Span(text, BOLD)]])
+        answer.focus()
+
+    def _close(self) -> Question | None:
+        question, self._question = self._question, None
+        self.display = False
+        self.screen.set_focus(None)
+        self.post_message(self.Closed())
+        return question
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Pass each change on to a question that asks for it."""
+        event.stop()
+        if self._question and self._question.changed:
+            self._question.changed(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the answer."""
+        event.stop()
+        if question := self._close():
+            question.done(event.value)
+
+    def action_drop(self) -> None:
+        """Take the question back."""
+        if (question := self._close()) and question.dropped:
+            question.dropped()

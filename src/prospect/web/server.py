@@ -7,18 +7,27 @@ there are too many connections, of those without a request the oldest one goes o
 most of them.
 Source: RFC 9112, 3 (request line) and 9.6 (one request a connection); ``get_tcp4_sock``
 (``net/ipv4/tcp_ipv4.c``, Linux 6.18) for the columns of /proc/net/tcp.
+
+Command lines are everybody's to read in /proc. So the desktop's browser does not get the address
+with its token, but a file that only this user can read, and that leads on to the address. Jupyter
+Server opens its pages in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import socket
 import socketserver
 import sys
+import tempfile
 import threading
 import time
+import webbrowser
 from collections import Counter
+from contextlib import contextmanager
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +35,10 @@ from typing import TYPE_CHECKING, Any
 from prospect.web.site import HEADERS, Answer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prospect.web.site import GuardedSite
+
 
 _ADDRESS = "127.0.0.1"
 _MOST_CONNECTIONS = 16
@@ -45,6 +57,12 @@ _TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _UID = 1, 2, 7
 _NOBODY = -1
+
+_PAGE = """<!DOCTYPE html>
+<meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0;url={address}">
+<title>Prospect</title>
+"""
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -207,3 +225,26 @@ def _users() -> dict[tuple[int, int], int]:
                 own, other = (int(columns[at].rpartition(":")[2], 16) for at in (_LOCAL, _REMOTE))
                 users[own, other] = int(columns[_UID])
     return users
+
+
+@contextmanager
+def opened_in_browser(address: str) -> Iterator[bool]:
+    """Open an address in the browser; the file goes when the block ends.
+
+    Yields:
+        Whether there is a browser.
+
+    Raises:
+        OSError: there is no room for the file.
+    """
+    # Below this user's own directory, which others cannot enter.
+    descriptor, name = tempfile.mkstemp(
+        prefix="prospect-", suffix=".html", dir=os.environ.get("XDG_RUNTIME_DIR") or None
+    )
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(_PAGE.format(address=escape(address)))
+        yield webbrowser.open(path.as_uri())
+    finally:
+        path.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from builders.critical_paths import MAIN, OTHER, path_of, profile_of
-from prospect.estimate.compare.compared_wall import compared_wall
+from prospect.estimate.compare.compared_turns import compared_wall
 from prospect.profile.model import PATH_BLOCKED, PATH_RAN, PATH_WAITED
 from prospect.records import replace
 from prospect.render.text.style import Style

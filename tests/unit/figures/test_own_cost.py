@@ -11,7 +11,7 @@ from builders.profile_builder import ProfileBuilder, run_info
 from prospect.estimate.finished_report import Report
 from prospect.figures.report.accounting import own_cost
 from prospect.profile.model import CPUMODE_KERNEL
-from prospect.render.text.accounting_sections import sample_accounting_lines
+from prospect.render.text.quality_sections import sample_accounting_lines
 from prospect.render.text.style import Style
 
 

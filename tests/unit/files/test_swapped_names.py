@@ -19,7 +19,7 @@ from builders.elf import code, debug_link_section, elf_file
 from prospect.capture.machine.jit_file_holder import JitFileHolder
 from prospect.files.child import Progress
 from prospect.files.untrusted_open import OpenFile
-from prospect.lines import split_files
+from prospect.lines import split_lines
 from prospect.lines.source_files import LARGEST_BYTES, open_named
 from prospect.symbols.images import image_files
 from prospect.symbols.images.image_files import find_debug_image, open_image
@@ -95,7 +95,7 @@ def debug_link(path, program):
 def split_unit(path, program):
     found = open_image(os.fsencode(program)).file
     unit = SimpleNamespace(directory=os.fsencode(path.parent), dwo_name=b"named")
-    return data_of(split_files.SplitFiles(found, found.speaks_for).find(unit))
+    return data_of(split_lines.SplitFiles(found, found.speaks_for).find(unit))
 
 
 def jit_file(path, _program):
@@ -105,7 +105,7 @@ def jit_file(path, _program):
 @pytest.mark.parametrize("read", [source_text, debug_link, split_unit, jit_file])
 def test_a_name_that_is_swapped_in_time_leads_to_no_secret(place, monkeypatch, read):
     monkeypatch.setattr(image_files, "DEBUG_ROOT", os.fsencode(place / "debug"))
-    monkeypatch.setattr(split_files, "_in_object", lambda file, *_: file)
+    monkeypatch.setattr(split_lines, "_in_object", lambda file, *_: file)
     harmless, secret, program = place / "harmless", place.parent / "secret", place / "program"
     for path, note, mode in ((harmless, b"harmless", 0o644), (secret, b"secret", 0o600)):
         path.write_bytes(image(note))

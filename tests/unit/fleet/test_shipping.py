@@ -26,7 +26,7 @@ from prospect.records import replace
 from prospect.store.compaction import compact
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.removal import remove
+from prospect.store.retention import remove
 from prospect.store.segments import DAY, HOUR, MINUTE, SAMPLES, Segment
 
 pytest.importorskip("duckdb")

@@ -6,8 +6,8 @@ import pytest
 from builders.go_table import TEXT, VERSIONS, GoFunction, go_image
 from prospect.elf.go_table import GO_1_20, read_go_table
 from prospect.elf.image import ElfImage
-from prospect.lines import go_lines
-from prospect.lines.go_lines import go_frames
+from prospect.lines import finder
+from prospect.lines.finder import go_frames
 
 FILES = ("/src/main.go", "/src/shape.go")
 FUNCTIONS = [
@@ -57,7 +57,7 @@ def test_frames_go_from_the_function_to_the_innermost_inlined_one(version):
 
 def test_pieces_of_many_addresses_are_put_together(monkeypatch):
     whole = frames_at(GO_1_20, *range(-3, 90))
-    monkeypatch.setattr(go_lines, "_PIECE", 7)
+    monkeypatch.setattr(finder, "_PIECE", 7)
     assert frames_at(GO_1_20, *range(-3, 90)) == whole
 
 
@@ -66,4 +66,4 @@ def test_inlined_calls_in_a_circle_end():
         "main.loop", 32, lines=((5, 32),), files=((0, 32),), calls=((0, 32),), tree=(("main.x", 3),)
     )
     (frames,) = frames_at(GO_1_20, 7, functions=[looping])
-    assert len(frames) == go_lines.DEEPEST
+    assert len(frames) == finder.DEEPEST

@@ -21,8 +21,8 @@ from prospect.events.record_columns import TASK_EXIT, TASK_FORK
 from prospect.live.carried import Followed
 from prospect.live.chosen import Chosen
 from prospect.records import replace
+from prospect.tui.drawing import Mode, busy_line, run_line
 from prospect.tui.figures import live_figures
-from prospect.tui.screen_edges import Mode, busy_line, run_line
 
 
 class Part:

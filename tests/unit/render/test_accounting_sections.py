@@ -14,8 +14,8 @@ from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ti
 from prospect.estimate.finished_report import Report
 from prospect.records import replace
 from prospect.render.json.report_document import JsonRenderer
-from prospect.render.text.accounting_sections import accounting_lines, sample_accounting_lines
 from prospect.render.text.numbers import Figures
+from prospect.render.text.quality_sections import accounting_lines, sample_accounting_lines
 from prospect.render.text.style import Style
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "report.schema.json"

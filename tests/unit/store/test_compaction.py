@@ -20,7 +20,7 @@ from prospect.store.contents import contents_of, health_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import Apart, read_part
-from prospect.store.removal import clean
+from prospect.store.retention import clean
 from prospect.store.segments import DAY, HOUR, MINUTE, Segment
 from prospect.store.specification import parse_specifications
 

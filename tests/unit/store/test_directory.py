@@ -13,7 +13,7 @@ import pytest
 from builders.command_line import names
 from prospect.errors import StoreError
 from prospect.store.directory import VERSION, StoreDirectory
-from prospect.store.removal import clean, remove
+from prospect.store.retention import clean, remove
 from prospect.store.segments import KINDS, MINUTE, NAME_KINDS, SAMPLES, Segment
 
 AT = 1_795_356_300

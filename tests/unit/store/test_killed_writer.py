@@ -14,7 +14,7 @@ from builders.stored import Writer, by_function, window_at
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import read_part
-from prospect.store.removal import clean
+from prospect.store.retention import clean
 from prospect.store.specification import parse_specifications
 
 pytest.importorskip("duckdb")

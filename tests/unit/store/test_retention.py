@@ -8,7 +8,6 @@ from builders.stored import by_function, fill, window_at
 from prospect.api.store_part import read_store
 from prospect.errors import UsageError
 from prospect.store.directory import StoreDirectory
-from prospect.store.removal import clean, left_names
 from prospect.store.retention import (
     BY_AGE,
     BY_SIZE,
@@ -16,9 +15,11 @@ from prospect.store.retention import (
     FULL_DISK,
     Dropped,
     Keep,
+    clean,
     drop,
     dropped,
     expired,
+    left_names,
     next_to_go,
     parse_keep,
 )

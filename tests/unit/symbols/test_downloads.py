@@ -261,7 +261,7 @@ def test_redirections_lead_to_no_other_host_of_a_private_network(kept, host):
 
 
 def test_a_name_that_stands_for_another_address_later_is_asked_nothing(kept, monkeypatch):
-    monkeypatch.setattr("prospect.symbols.servers.debug_server._addresses", lambda _: ["1.1.1.1"])
+    monkeypatch.setattr("prospect.symbols.servers.downloads._addresses", lambda _: ["1.1.1.1"])
     with serving({named(ID): debug_file()}) as (target, asked):
         location = target.replace("127.0.0.1", "localhost")
         with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):

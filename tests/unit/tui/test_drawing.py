@@ -11,6 +11,7 @@ from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
 from prospect.tui.drawing import (
+    Mode,
     Screen,
     draw_foot,
     draw_head,
@@ -18,15 +19,15 @@ from prospect.tui.drawing import (
     draw_rows,
     draw_status,
     interval_words,
+    run_line,
 )
 from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.lines import fitted, name_fitted, strip
-from prospect.tui.page_columns import ASCII, Scale, layout, row_lines, sparkline
 from prospect.tui.pictures import Cursor, PageState, take_picture
 from prospect.tui.rows import Row
-from prospect.tui.screen_edges import Mode, run_line
 from prospect.tui.screen_places import CALLERS, PAGES, WAIT_STACKS, Place
+from prospect.tui.table_pages import ASCII, Scale, layout, row_lines, sparkline
 
 WIDTHS = (20, 50, 60, 80, 100, 120, 200)
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.tui.page_columns import layout, title_line
 from prospect.tui.screen_places import ENTRY_REASONS, FUNCTIONS, PROCESSES, WAITING
-from prospect.tui.table_pages import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIME
+from prospect.tui.table_pages import (
+    BY_BLOCKED,
+    BY_NAME,
+    BY_READY,
+    BY_RECENT,
+    BY_TIME,
+    layout,
+    title_line,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from prospect.cli import view
 from prospect.errors import ProspectError
 from prospect.options import Settings
-from prospect.web.browser import opened_in_browser
+from prospect.web.server import opened_in_browser
 
 ADDRESS = "http://127.0.0.1:8000/a-token/"
 

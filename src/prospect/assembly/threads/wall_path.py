@@ -20,10 +20,9 @@ from prospect.profile.model import TURN_UNCLEAR, TURN_WHOLE, TurnTable, WallPath
 from prospect.records import Record, replace
 from prospect.spaces.attribution import programs_at
 from prospect.spaces.runs import task_tid
-from prospect.wall.path import RUNNING, critical_path, pieces_at
+from prospect.wall.path import NOBODY, RUNNING, critical_path, pieces_at
 from prospect.wall.schedule_records import Asked, Births, SchedulerRecords, Switches, Wakings
 from prospect.wall.schedule_replay import ended_schedule
-from prospect.wall.takers import NOBODY
 from prospect.wall.turns import Turns, turn_pieces
 
 if TYPE_CHECKING:

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
-    from prospect.estimate.compare.compared_turns import TurnChange
-    from prospect.estimate.compare.compared_wall import ComparedWall
+    from prospect.estimate.compare.compared_turns import ComparedWall, TurnChange
     from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
     from prospect.estimate.compare.option_texts import Condition, Work
@@ -182,7 +181,7 @@ def _compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> Compa
     """Compare where the wall time went; None unless all recordings have switches."""
     if any(profile.wall is None for profile in (*before, *after)):
         return None
-    from prospect.estimate.compare.compared_wall import compared_wall  # noqa: PLC0415 - of switches only
+    from prospect.estimate.compare.compared_turns import compared_wall  # noqa: PLC0415 - of switches only
 
     return compared_wall(before, after)
 

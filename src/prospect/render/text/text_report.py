@@ -14,14 +14,17 @@ from prospect.estimate.summary import summary
 from prospect.render.escape import escaped
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
-from prospect.render.text.accounting_sections import accounting_lines, sample_accounting_lines
 from prospect.render.text.details import details_lines, memory_map_lines
 from prospect.render.text.first_screen import in_short_lines
 from prospect.render.text.function_table import FunctionFormatter
 from prospect.render.text.kernel import kernel_lines, system_call_lines, system_entry_reason_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.programs import function_lines, program_lines, summary_lines
-from prospect.render.text.quality_sections import quality_lines
+from prospect.render.text.quality_sections import (
+    accounting_lines,
+    quality_lines,
+    sample_accounting_lines,
+)
 from prospect.render.text.run_header import header_lines, statistics_lines
 from prospect.render.text.style import RULE, Page, Style, Words, note_lines
 
@@ -200,6 +203,6 @@ def _of_all_lines(page: Page, functions: FunctionFormatter) -> Iterator[str]:
 
         yield from all_source_lines(page)
     if page.report.profile.call_counts is not None:
-        from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - rarely asked for
+        from prospect.render.text.call_sections import call_count_lines  # noqa: PLC0415 - rarely asked for
 
         yield from call_count_lines(page)

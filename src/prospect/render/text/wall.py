@@ -25,7 +25,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.compare.compared_wall import ComparedWall, WallChange
+    from prospect.estimate.compare.compared_turns import ComparedWall, WallChange
     from prospect.estimate.finished_report import Report
     from prospect.estimate.wall_account import Taker, WallAccount, WallRow
     from prospect.render.text.style import Style
