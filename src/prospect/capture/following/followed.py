@@ -18,7 +18,7 @@ from prospect.capture.events.event_choice import ChosenEvent
 from prospect.capture.events.tracepoints import tracepoint_format, tracepoint_id
 from prospect.capture.following import switch_programs as programs
 from prospect.capture.kernel import bpf_objects
-from prospect.capture.kernel.kernel_types import BTF_FILE, switch_offsets
+from prospect.capture.kernel.kernel_types import kernel_types, switch_offsets
 from prospect.capture.machine.attached_tasks import family, threads_of
 from prospect.errors import CaptureError
 from prospect.light import Closing
@@ -84,8 +84,7 @@ class FollowedSwitches(Closing):
         for name in _LAYOUTS:
             self._read_format(name)
         try:
-            with open(BTF_FILE, "rb") as file:
-                types = switch_offsets(file.read())
+            types = switch_offsets(kernel_types())
             self._every_thread = every_thread
             self._load(types, every_thread=every_thread)
         except ValueError as error:

@@ -9,6 +9,7 @@ Defined by: ``Documentation/bpf/btf.rst``; struct btf_header, btf_type and btf_m
 
 from __future__ import annotations
 
+import mmap
 import struct
 
 from prospect.abi import bpf as abi
@@ -17,6 +18,8 @@ from prospect.records import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    Types = bytes | mmap.mmap
 
 BTF_FILE = "/sys/kernel/btf/vmlinux"
 
@@ -29,6 +32,19 @@ _OFFSET_MASK = 0xFFFFFF  # where some members are bit fields, their sizes are ab
 _KIND_FLAG = 1 << 31
 
 
+def kernel_types() -> Types:
+    """Return the contents of `BTF_FILE`, not copied if the kernel is 6.16 or newer: 5 MB.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(BTF_FILE, "rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+        except (OSError, ValueError):
+            return file.read()
+
+
 class TaskOffsets(NamedTuple):
     """Offsets in bytes: `mm` and `thread_pointer` in a task, the others in its memory."""
 
@@ -39,7 +55,7 @@ class TaskOffsets(NamedTuple):
     start_brk: int
 
 
-def task_offsets(types: bytes) -> TaskOffsets:
+def task_offsets(types: Types) -> TaskOffsets:
     """Find the offsets in the contents of `BTF_FILE`.
 
     Raises:
@@ -81,7 +97,7 @@ class SwitchOffsets(NamedTuple):
     real_parent: int
 
 
-def switch_offsets(types: bytes) -> SwitchOffsets:
+def switch_offsets(types: Types) -> SwitchOffsets:
     """Find the offsets in the contents of `BTF_FILE`.
 
     Raises:
@@ -98,9 +114,9 @@ def switch_offsets(types: bytes) -> SwitchOffsets:
 
 
 class _Types:
-    """The two sections of the kernel's types."""
+    """The two sections of the kernel's types: where they begin and end in `data`."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Types) -> None:
         try:
             magic, version, _, header, types_at, types_bytes, strings_at, strings_bytes = (
                 _HEADER.unpack_from(data)
@@ -109,8 +125,9 @@ class _Types:
             raise ValueError("the kernel's types are cut") from error
         if (magic, version) != (abi.BTF_MAGIC, abi.BTF_VERSION):
             raise ValueError("the kernel's types have another format")
-        self._types = data[header + types_at : header + types_at + types_bytes]
-        self._strings = data[header + strings_at : header + strings_at + strings_bytes]
+        self._data = data
+        self._types = header + types_at, min(header + types_at + types_bytes, len(data))
+        self._strings = header + strings_at, min(header + strings_at + strings_bytes, len(data))
 
     def members(self, name: bytes) -> dict[bytes, int]:
         """Return the offsets in bytes of the members of a structure; empty if there is none."""
@@ -124,8 +141,9 @@ class _Types:
         """Return the members of a structure without a name that has members of these names."""
         for at in self._places_of(names[0]):
             # Back to the structure's own head, whose name is none: members are 12 bytes apart.
-            for begin in range(at - _TYPE.size, max(at - 1024 * _MEMBER.size, -1), -_MEMBER.size):
-                if self._types[begin : begin + 4] == b"\0\0\0\0":
+            first = max(at - 1024 * _MEMBER.size, self._types[0] - 1)
+            for begin in range(at - _TYPE.size, first, -_MEMBER.size):
+                if self._data[begin : begin + 4] == b"\0\0\0\0":
                     found = self._members_at(begin)
                     if found.keys() >= set(names):
                         return found
@@ -133,28 +151,31 @@ class _Types:
 
     def _places_of(self, name: bytes) -> Iterator[int]:
         """Give where the types section has a name's number."""
-        number = self._strings.find(b"\0" + name + b"\0") + 1
-        if not number:
+        found = self._data.find(b"\0" + name + b"\0", *self._strings)
+        if found < 0:
             return
-        word, at = _WORD.pack(number), self._types.find(_WORD.pack(number))
+        word = _WORD.pack(found + 1 - self._strings[0])
+        begin, end = self._types
+        at = self._data.find(word, begin, end)
         while at >= 0:
-            if at % 4 == 0:
+            if (at - begin) % 4 == 0:
                 yield at
-            at = self._types.find(word, at + 1)
+            at = self._data.find(word, at + 1, end)
 
     def _members_at(self, at: int) -> dict[bytes, int]:
         """Read the structure whose head is there; empty if none does."""
-        if at + _TYPE.size > len(self._types):
+        if at + _TYPE.size > self._types[1]:
             return {}
-        _, info, size = _TYPE.unpack_from(self._types, at)
+        _, info, size = _TYPE.unpack_from(self._data, at)
         count, kind = info & _COUNT_MASK, info >> _KIND_SHIFT & _KIND_MASK
         end = at + _TYPE.size + count * _MEMBER.size
-        if kind != abi.BTF_KIND_STRUCT or not count or end > len(self._types):
+        if kind != abi.BTF_KIND_STRUCT or not count or end > self._types[1]:
             return {}
         found = {}
-        for name, _, offset in _MEMBER.iter_unpack(self._types[at + _TYPE.size : end]):
+        for name, _, offset in _MEMBER.iter_unpack(self._data[at + _TYPE.size : end]):
             bits = offset & _OFFSET_MASK if info & _KIND_FLAG else offset
-            if name >= len(self._strings) or bits > 8 * size:
+            begin = self._strings[0] + name
+            if begin >= self._strings[1] or bits > 8 * size:
                 return {}
-            found[self._strings[name : self._strings.find(b"\0", name)]] = bits // 8
+            found[self._data[begin : self._data.find(b"\0", begin)]] = bits // 8
         return found

@@ -15,7 +15,7 @@ from prospect.abi import constants
 from prospect.abi import runtime_frames as wire
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import assemble, bounded
-from prospect.capture.kernel.kernel_types import BTF_FILE, task_offsets
+from prospect.capture.kernel.kernel_types import BTF_FILE, kernel_types, task_offsets
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine import runtime_processes
 from prospect.capture.runtimes import image_entry, walk_parts, walk_rooms
@@ -141,8 +141,7 @@ def attach_walker(
         OSError: the kernel or its verifier refused.
         ValueError: the kernel's types are not those known.
     """
-    with open(BTF_FILE, "rb") as types:
-        offsets = task_offsets(types.read())
+    offsets = task_offsets(kernel_types())
     array = abi.BPF_MAP_TYPE_ARRAY
     cpus = max(outputs, default=0) + 1
     layouts = (
