@@ -146,6 +146,9 @@ def follow(started: Started) -> RecordingResult:
             jit_files.look()
         python, java = started.python(), started.java()
         readers = [reader for reader in (python, java) if reader]
+        # All come to their ends at the same time.
+        for child in (mapped_files.reader, jit_files, *readers):
+            child.stop()
         for reader in readers:
             recorder_pids += reader.pids
             reader.finish()

@@ -113,6 +113,10 @@ class JavaFunctions(Closing):
             )
         return said
 
+    def stop(self) -> None:
+        """Let the child come to its end, before `finish`."""
+        self.child.stop()
+
     def finish(self) -> None:
         """Let the child end; see what became of it."""
         if self.child.pid:

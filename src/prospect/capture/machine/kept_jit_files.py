@@ -82,6 +82,10 @@ class JitFiles(Closing):
             return True
         return False
 
+    def stop(self) -> None:
+        """Let the holder come to its end, before `collect`."""
+        self._child.stop()
+
     def collect(self) -> list[dict[str, Any]]:
         """Return copies of the files, for the recording's description; see docs/recording.md."""
         self._child.stop()

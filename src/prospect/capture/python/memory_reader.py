@@ -251,6 +251,9 @@ class MemoryFrames(Closing):
         """The kernel writes no records."""
         return False
 
+    def stop(self) -> None:
+        """Do nothing: `finish` takes a moment."""
+
     def finish(self) -> None:
         """Let the child end that reads files."""
         self._processes.close()

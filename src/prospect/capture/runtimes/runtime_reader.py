@@ -221,6 +221,10 @@ class RuntimeFrames(Closing):
         share = self._state.most_beside
         return share if share >= _LEAST_SHARE else 0.0
 
+    def stop(self) -> None:
+        """Let the watcher come to its end, before `finish`."""
+        self.child.stop()
+
     def finish(self) -> None:
         """Let the watcher end; see what became of it."""
         if not self.child.pid:
