@@ -80,3 +80,18 @@ def test_other_cpus_are_left_as_they_are():
 def test_numpy_that_is_there_already_is_left_alone():
     without, loaded = _run(cpu=b""), _run("import numpy")
     assert loaded == without
+
+
+def test_masks_are_imported_once_somebody_has_some():
+    program = """
+import sys
+import prospect.columns.process as start
+start.start_numpy()
+import numpy as np
+print(np.unique([3, 1, 1]), "numpy.ma" in sys.modules)
+print(np.ma.masked_array([3, 1, 1], [1, 0, 0]).sum(), np.ma is sys.modules["numpy.ma"])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines() == ["[1 3] False", "2 True"]
