@@ -14,7 +14,7 @@ import prospect
 from builders.command_line import run_here
 from builders.recordings import build_program, record
 from prospect.figures.runtime_hints import runtime_hints
-from prospect.figures.smaller_profiles import by_function
+from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_JIT
 from prospect.profile.naming import NameSource

@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.kernel_chains import CONTEXT_KERNEL, CONTEXT_USER, chained
-from prospect.assembly.stacks import chains as chains_module
-from prospect.assembly.stacks.chains import distinct_callers
-from prospect.assembly.stacks.stack_forest import build_stacks, caller_addresses, without_strays
+from prospect.assembly.stacks import stack_forest as chains_module
+from prospect.assembly.stacks.stack_forest import (
+    build_stacks,
+    caller_addresses,
+    distinct_callers,
+    without_strays,
+)
 from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks, no_user_stacks
 from prospect.columns.forests import forest_of_lists
 

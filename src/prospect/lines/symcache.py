@@ -4,6 +4,9 @@ A symcache has the format of Sentry's symbolic, version 9. All addresses are loo
 some thirty times as fast as one by one through the library's own call, which serves if a library
 writes another version. Every index is checked: a damaged cache entry gives wrong lines at worst.
 Source: ``src/v9/raw.rs`` and ``src/v9/lookup.rs`` of the crate symbolic-symcache 13.9.
+
+The frames of one image after another become the `LineTable` of a profile. They are in the order of
+the rows, and each function and file is named once.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.profile.source_tables import LineTable
 from prospect.records import Record, replace
+from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
 
 VERSION = 9
 MAGIC = b"SYMC"
@@ -327,3 +333,43 @@ def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Fra
         names=list(names),
         files=list(files),
     )
+
+
+class LineTableBuilder:
+    """Collects frames; `table()` gives what was collected."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[NDArray[np.int64], Frames]] = []
+
+    def add(self, row: NDArray[np.int64], frames: Frames) -> None:
+        """Add frames of the rows `row` i64[n], distinct and not added before."""
+        self._pieces.append((row, frames))
+
+    def table(
+        self,
+        rows: int,
+        notes: dict[int, str],
+        built_ns: dict[int, int] | None = None,
+        named_by: dict[str, set[int]] | None = None,
+    ) -> LineTable:
+        """Return the table; rows that were not added have no frames.
+
+        Args:
+            rows: how many it has.
+            notes: see `LineTable`.
+            built_ns: the same.
+            named_by: the same.
+        """
+        joined = join_frames(rows, self._pieces)
+        return LineTable(
+            joined.start,
+            joined.name_index,
+            joined.file_index,
+            joined.line,
+            demangle(joined.names),
+            joined.files,
+            notes,
+            built_ns or {},
+            [name.decode("utf-8", "surrogateescape") for name in joined.names],
+            named_by or {},
+        )

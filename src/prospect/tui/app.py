@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding
 
 from prospect.tui.drawing import help_height
+from prospect.tui.rows import PAGES
 from prospect.tui.screen import HELP_CLOSED, TopScreen
-from prospect.tui.screen_places import PAGES
 from prospect.tui.widgets import PromptLine, Question, overwrite_question, save_question
 
 if TYPE_CHECKING:

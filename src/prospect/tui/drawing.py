@@ -30,7 +30,7 @@ from prospect.tui.lines import (
     fitted,
     name_fitted,
 )
-from prospect.tui.screen_places import (
+from prospect.tui.rows import (
     CALLEES,
     CALLERS,
     ENTRY_REASONS,
@@ -56,8 +56,7 @@ from prospect.tui.table_pages import (
 if TYPE_CHECKING:
     from prospect.tui.figures import LiveFigures
     from prospect.tui.pictures import PageState, Picture
-    from prospect.tui.rows import Page, Row
-    from prospect.tui.screen_places import Place
+    from prospect.tui.rows import Page, Place, Row
 
 
 HEAD_LINES = 4

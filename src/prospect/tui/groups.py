@@ -16,16 +16,19 @@ from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
 from prospect.profile.group_names import service_names
 from prospect.profile.model import ENTRY_REASON_INTERRUPT, ENTRY_REASON_SOFTIRQ
 from prospect.records import NamedTuple
-from prospect.tui.rows import INTERRUPT, KERNEL, USER, Row
-from prospect.tui.screen_places import (
+from prospect.tui.rows import (
     CALLERS,
     ENTRY_REASONS,
     FUNCTIONS,
+    INTERRUPT,
+    KERNEL,
     PROCESSES,
     THREADS,
+    USER,
     EntryReason,
     Function,
     Place,
+    Row,
 )
 
 if TYPE_CHECKING:

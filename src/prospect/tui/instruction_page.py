@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source_tables import CodeTable
     from prospect.tui.figures import LiveFigures
-    from prospect.tui.screen_places import Function
+    from prospect.tui.rows import Function
 
 _NO_HITS = "This function has no samples here yet."
 _MOST_LINES = 2000

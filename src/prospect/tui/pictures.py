@@ -19,8 +19,18 @@ from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import Record, field, replace
 from prospect.render.text.turns_section import turns_table_lines, turns_words
 from prospect.tui.groups import function_of, functions_of, in_scope, of_pid, place_label
-from prospect.tui.rows import KERNEL, USER, Page, Row
-from prospect.tui.screen_places import CALLERS, INSTRUCTIONS, TURNS, WAIT_STACKS, WAITING, Place
+from prospect.tui.rows import (
+    CALLERS,
+    INSTRUCTIONS,
+    KERNEL,
+    TURNS,
+    USER,
+    WAIT_STACKS,
+    WAITING,
+    Page,
+    Place,
+    Row,
+)
 from prospect.tui.table_pages import (
     BY_BLOCKED,
     BY_NAME,
@@ -43,8 +53,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import ThreadTimes
     from prospect.tui.figures import LiveFigures
     from prospect.tui.instruction_page import CodeMemory
-    from prospect.tui.rows import Key
-    from prospect.tui.screen_places import Function
+    from prospect.tui.rows import Function, Key
 
 _SHARE = 0.01
 _MOST_ROWS = 400

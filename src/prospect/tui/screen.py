@@ -47,7 +47,7 @@ from prospect.tui.drawing import (
 from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.pictures import Cursor, PageState, Picture, take_picture
-from prospect.tui.screen_places import Place
+from prospect.tui.rows import Place
 from prospect.tui.table_pages import ASCII, BLOCKS
 from prospect.tui.widgets import Lines, PromptLine, RowLines
 

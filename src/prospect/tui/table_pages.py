@@ -21,8 +21,7 @@ from prospect.records import NamedTuple
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
 from prospect.tui.lines import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE, Span, fitted, name_fitted
-from prospect.tui.rows import Page
-from prospect.tui.screen_places import (
+from prospect.tui.rows import (
     CALLEES,
     CALLERS,
     ENTRY_REASONS,
@@ -32,6 +31,7 @@ from prospect.tui.screen_places import (
     THREADS,
     WAIT_STACKS,
     WAITING,
+    Page,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from prospect.estimate.breakdown import Breakdown
     from prospect.tui.figures import LiveFigures
     from prospect.tui.groups import Group
-    from prospect.tui.rows import Row
-    from prospect.tui.screen_places import Place
+    from prospect.tui.rows import Place, Row
 
 
 BY_TIME = "time"

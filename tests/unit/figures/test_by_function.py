@@ -14,7 +14,7 @@ from builders.profile import (
 )
 from builders.stacks import random_stacks_profile
 from prospect.estimate.finished_report import Report
-from prospect.figures.smaller_profiles import by_function
+from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.records import replace
 
@@ -90,5 +90,5 @@ def test_report_says_the_same_of_fewer_hits(make, monkeypatch):
 
 def test_keys_that_do_not_fit_into_a_number_leave_the_hits_as_they_are(monkeypatch):
     whole = complete(qsort_profile())
-    monkeypatch.setattr("prospect.figures.smaller_profiles._MOST_KEYS", 1)
+    monkeypatch.setattr("prospect.figures.selection._MOST_KEYS", 1)
     assert by_function(whole) is whole

@@ -6,7 +6,7 @@ from tests.builders.profile import ProfileBuilder
 
 from prospect.abi.cpython import FRAMES
 from prospect.figures.runtime_hints import ANY_BUILD_SINCE, OLDEST_PYTHON, runtime_hints
-from prospect.figures.smaller_profiles import by_function
+from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource

@@ -18,7 +18,7 @@ from prospect.tui import instruction_page
 from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.pictures import NO_STACKS, calls_page
-from prospect.tui.screen_places import CALLEES, CALLERS, FUNCTIONS, Place
+from prospect.tui.rows import CALLEES, CALLERS, FUNCTIONS, Place
 from prospect.tui.table_pages import View, table_page
 
 

@@ -14,7 +14,7 @@ from builders.stacks import stacks_profile
 from prospect.errors import CaptureError
 from prospect.records import replace
 from prospect.tui import screen
-from prospect.tui.screen_places import CALLEES, CALLERS, ENTRY_REASONS, FUNCTIONS, PROCESSES
+from prospect.tui.rows import CALLEES, CALLERS, ENTRY_REASONS, FUNCTIONS, PROCESSES
 from prospect.tui.table_pages import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]

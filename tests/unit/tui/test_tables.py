@@ -21,7 +21,7 @@ from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.records import replace
 from prospect.tui.figures import BUCKET_S, BUCKETS, live_figures
 from prospect.tui.groups import INTERRUPTS
-from prospect.tui.screen_places import ENTRY_REASONS, FUNCTIONS, PROCESSES, TABLES, THREADS, Place
+from prospect.tui.rows import ENTRY_REASONS, FUNCTIONS, PROCESSES, TABLES, THREADS, Place
 from prospect.tui.table_pages import BY_NAME, BY_RECENT, View, table_page
 
 PROFILES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.tui.screen_places import ENTRY_REASONS, FUNCTIONS, PROCESSES, WAITING
+from prospect.tui.rows import ENTRY_REASONS, FUNCTIONS, PROCESSES, WAITING
 from prospect.tui.table_pages import (
     BY_BLOCKED,
     BY_NAME,

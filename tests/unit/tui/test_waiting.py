@@ -15,8 +15,7 @@ from prospect.records import replace
 from prospect.tui import pictures
 from prospect.tui.figures import live_figures
 from prospect.tui.pictures import NO_SWITCHES, wait_stacks_page, waiting_page
-from prospect.tui.rows import Row
-from prospect.tui.screen_places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
+from prospect.tui.rows import PAGES, TABLES, WAIT_STACKS, WAITING, Place, Row
 from prospect.tui.table_pages import (
     BY_BLOCKED,
     BY_NAME,

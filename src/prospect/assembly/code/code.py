@@ -30,7 +30,7 @@ from prospect.disasm.gdb import NO_GDB, disassemble_by_gdb, gdb_path
 from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import disassembled_functions
-from prospect.lines.line_table import LineTableBuilder
+from prospect.lines.symcache import LineTableBuilder
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.profile.model import (
     KIND_ANON,

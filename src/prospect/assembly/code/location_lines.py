@@ -13,8 +13,7 @@ from prospect.archived.symbolizers import archived_frames
 from prospect.disasm.kernel_code import KernelImage, open_kernel
 from prospect.figures.calls.own_code import is_own_object
 from prospect.lines.debug_info import is_readable, may_be_split
-from prospect.lines.line_table import LineTableBuilder
-from prospect.lines.symcache import no_frames, select_frames
+from prospect.lines.symcache import LineTableBuilder, no_frames, select_frames
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, SOURCE_KINDS
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.debug_files import has_debug_info

@@ -22,7 +22,7 @@ from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars, parts_of
 from prospect.estimate.statistics.beta import student_quantile
 from prospect.figures.modes import MODE_INTERRUPT, hit_modes, is_kernel_mode
 from prospect.figures.processes import busy_of_run, chosen_by_detail
-from prospect.figures.smaller_profiles import by_function
+from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import sampled
 from prospect.records import NamedTuple, Record

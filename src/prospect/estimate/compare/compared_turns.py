@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prospect.estimate.turn_account import turn_account
 from prospect.estimate.wall_account import wall_account
 from prospect.figures.modes import event_has_time
-from prospect.figures.smaller_profiles import by_function
+from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.records import NamedTuple, Record, replace
 

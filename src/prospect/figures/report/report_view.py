@@ -48,7 +48,7 @@ from prospect.figures.report.function_profiles import (
 from prospect.figures.report.symbol_quality import SymbolQuality, symbol_quality
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
 from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
-from prospect.figures.smaller_profiles import by_function
+from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import CUT_OBJECT
