@@ -3,23 +3,31 @@
 If it may not, a sentence says why there are no lines. Section names are those of the DWARF 5
 standard, appendix B; compressed sections are defined by the gABI, "Section Compression", and
 ``.zdebug_`` by binutils.
+
+A report may spend a bounded time on debug information of other users: files that neither root nor
+we own are read one after the other, each by a child with what is left. One that takes too much has
+no symcache.
 """
 
 from __future__ import annotations
 
 import enum
 import struct
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import elf_layout
-from prospect.files.budget import VARIABLE
+from prospect.files.budget import VARIABLE, ReadBudget
+from prospect.lines.conversion import convert_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prospect.elf.image import ElfImage
+
 
 NO_DEBUG_INFO = "no debug information: install its debug symbols, or build it with -g"
 SHARED = (
@@ -46,6 +54,11 @@ _OLD_PREFIX = b".zdebug_"
 _PREFIX = b".debug_"
 _LONGEST_SECTION_NAME_BYTES = 32
 _MOST_NAMES = 3
+
+_LEAST_S, _S_A_MB, _MOST_S = 5.0, 1.0, 60.0
+_ALL_S = 180.0
+# The share of the time left by other users' files that those of one user may take.
+_SHARE = 2 / 3
 
 
 class Lack(enum.Enum):
@@ -132,3 +145,31 @@ def load_address(image: ElfImage) -> int:
     """Return the SVMA that the library counts addresses from: that of the first PT_LOAD."""
     loads = np.flatnonzero(image.segments["type"] == elf_layout.PT_LOAD)
     return int(image.segments["vaddr"][loads[0]]) if len(loads) else 0
+
+
+class BoundedReader:
+    """Reads the debug information that strangers' files have, for one report."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._left_bytes = ReadBudget.of_environment().most_bytes
+        self._used_s: dict[int, float] = {}
+
+    def convert(self, data: bytes | memoryview, uid: int) -> bytes | None:
+        """Make a symcache; None for what cannot be read within what is left.
+
+        Args:
+            data: a whole ELF file. It gets a second for each MB, and some more.
+            uid: whose it is.
+        """
+        with self._turn:
+            used_s = self._used_s.get(uid, 0.0)
+            left_s = (_ALL_S - sum(self._used_s.values()) + used_s) * _SHARE - used_s
+            seconds = min(_LEAST_S + len(data) / 1e6 * _S_A_MB, _MOST_S, left_s)
+            if seconds <= 0 or len(data) > self._left_bytes:
+                return None
+            began_s = time.monotonic()
+            made = convert_in_child(data, self._left_bytes, seconds)
+            self._used_s[uid] = used_s + time.monotonic() - began_s
+            self._left_bytes -= len(made or b"")
+            return made

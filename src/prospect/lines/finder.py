@@ -24,8 +24,8 @@ from prospect.elf.go_table import NO_DATA, read_go_table
 from prospect.files.budget import CostlyError, of_others
 from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.lines import debug_info
-from prospect.lines.bounded import BoundedReader
 from prospect.lines.conversion import convert
+from prospect.lines.debug_info import BoundedReader
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.lines.split_lines import SplitLines
 from prospect.lines.symcache import (

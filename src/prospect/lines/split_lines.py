@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.lines.bounded import BoundedReader
+    from prospect.lines.debug_info import BoundedReader
     from prospect.lines.scoped_names import SearchBudget
     from prospect.lines.split_units import Skeletons, SplitUnit
     from prospect.symbols.table_cache import SymbolCache

@@ -42,7 +42,7 @@ class ProfileByFunction(Profile):
     Its last process, object, function or location is for what is missing. Rates of events are
     finite and at least 0. Computations on one need a hit's process, function, mode,
     entry reason and event; its place, thread and stack may be those of one hit among many
-    (`figures.smaller_profiles`).
+    (`figures.selection`).
     """
 
 

@@ -8,6 +8,8 @@ in all parts of a session.
 `LineTable` reads the lines of a code object; its bytes are from a recording and may be anything.
 Defined by: ``Objects/locations.md`` (3.11 on), PEP 626 and ``Objects/lnotab_notes.txt`` (3.10), the
 latter for 3.8 and 3.9.
+
+A recording describes a runtime's function by its name and file, and the line of each frame.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from array import array
 from bisect import bisect_right
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from prospect.abi import runtime_frames as wire
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_NAMES, KIND_PYTHON
 from prospect.profile.naming import NameSource
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
+
 _PREFIXES = [f"[{name}] ".encode() for name in KIND_NAMES]
 _PLACE_BITS, _PLACES = 17, 1 << 29
 # Lines of a function; there is room for one after them, and for code without a line.
@@ -51,6 +55,8 @@ _SHORT_END, _ONE_LINE_END, _NO_COLUMNS, _LONG, _NOWHERE = 10, 13, 13, 14, 15
 _SHORT_TABLE = 256
 _NUMBER_DIGITS = 5  # of 6 bits each: no line is further away
 _NO_LINE = 128
+
+_CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le", wire.IS_UTF8: "utf-8"}
 
 
 class RuntimeFunction(NamedTuple):
@@ -308,3 +314,35 @@ def _lnotab(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
     # The last line lasts to the end of the code.
     ends = np.append(np.cumsum(pairs[:, 0]).take(skips), 1 << 32)
     return ends, np.append(line.take(skips), line[-1])
+
+
+class Lines(Protocol):
+    """The lines of one function."""
+
+    @property
+    def last(self) -> int:
+        """The last line that it has."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that it takes."""
+
+    def at(self, last: int) -> int:
+        """Return the line of a frame by its `last`; 0 if it is not known."""
+
+
+class Described(NamedTuple):
+    """A function, and its lines where they are known."""
+
+    function: RuntimeFunction
+    lines: Lines | None = None
+
+
+def decoded(text: tuple[int, bytes]) -> str:
+    """Return text as a report may show it, from the status and the content of a record."""
+    status, payload = text
+    codec = _CODECS.get(status & wire.BYTES_A_CHARACTER, "latin-1")
+    found = payload.decode(codec, "replace")
+    if not found.isprintable():
+        found = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in found)
+    return found + "…" if status & wire.CUT else found

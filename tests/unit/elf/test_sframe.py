@@ -9,7 +9,7 @@ from prospect.elf import frame_rules as rules
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
 from prospect.elf.sframe import read_sframe
-from prospect.symbols.images.brackets import find_function_bounds
+from prospect.symbols.images.image_symbols import find_function_bounds
 
 START = 0x1000
 PUSH_RBP = [row(0, 8), row(1, 16, -16), row(4, 16, -16, by_sp=False)]

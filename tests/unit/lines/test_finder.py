@@ -13,8 +13,8 @@ from builders.elf import Section, code, elf_file
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.files.named_files import open_file
-from prospect.lines import bounded, conversion, debug_info, finder
-from prospect.lines.bounded import BoundedReader
+from prospect.lines import conversion, debug_info, finder
+from prospect.lines.debug_info import BoundedReader
 from prospect.lines.finder import LineFinder
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.image_files import DebugImage, FoundImage, open_image
@@ -185,7 +185,7 @@ def test_debug_information_of_others_has_what_is_left_of_the_budget(tmp_path, mo
     # Less than the file itself has; less than the library takes; and no time at all.
     for bytes_, seconds in ((1 << 10, 180.0), (len(found.image.data), 180.0), (1 << 30, 0.0)):
         monkeypatch.setenv("PROSPECT_MEMORY", str(bytes_))
-        monkeypatch.setattr(bounded, "_ALL_S", seconds)
+        monkeypatch.setattr(debug_info, "_ALL_S", seconds)
         monkeypatch.setattr(conversion, "_OWN_BYTES", 1 << 20)
         assert frames_of(of_a_stranger, address) == ([[]], debug_info.COSTLY)
     assert frames_of(found, address)[0] != [[]]
@@ -225,8 +225,8 @@ def test_no_user_takes_all_the_time_that_other_users_files_may(monkeypatch):
         clock[0] += seconds
 
     clock = [0.0]
-    monkeypatch.setattr(bounded, "convert_in_child", convert)
-    monkeypatch.setattr(bounded.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(debug_info, "convert_in_child", convert)
+    monkeypatch.setattr(debug_info.time, "monotonic", lambda: clock[0])
     reader = BoundedReader()
     for _ in range(9):
         reader.convert(bytes(100_000_000), 4242)

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from builders.dwarf_package import package
 from builders.llvm_frames import llvm_frames
 from prospect.files.budget import of_others
-from prospect.lines import bounded, debug_info, split_lines
+from prospect.lines import debug_info, split_lines
 from prospect.lines.debug_info import unpacked_bytes
 from prospect.lines.finder import LineFinder
 from prospect.symbols.images.image_files import open_image
@@ -170,7 +170,7 @@ def test_a_file_of_another_user_that_there_is_no_memory_for_is_said_to_be_that(
     assert "was not read: main.dwo, other.dwo; " in note
     assert NO_MEMORY in note
     monkeypatch.delenv("PROSPECT_MEMORY")
-    monkeypatch.setattr(bounded, "_ALL_S", 0.0)
+    monkeypatch.setattr(debug_info, "_ALL_S", 0.0)
     found, note = frames_of(image, table_addresses(program))
     assert not any(found)
     assert "takes more time or memory than files of other users may" in note

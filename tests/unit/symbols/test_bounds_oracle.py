@@ -15,8 +15,7 @@ import pytest
 
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
-from prospect.symbols.images.brackets import find_function_bounds
-from prospect.symbols.images.image_symbols import read_symbol_table
+from prospect.symbols.images.image_symbols import find_function_bounds, read_symbol_table
 
 LEAST_AGREEMENT = 0.99
 SAMPLES = 20000

@@ -13,7 +13,6 @@ import numpy as np
 
 from prospect.abi import cpython, ruby
 from prospect.abi import runtime_frames as wire
-from prospect.assembly.runtimes.described import Described, decoded
 from prospect.assembly.runtimes.v8_inlining import describe_v8
 from prospect.columns.grouping import alike
 from prospect.events.runtime_records import CodeKey
@@ -21,9 +20,11 @@ from prospect.profile.model import KIND_JAVASCRIPT, KIND_NAMES, KIND_PHP, KIND_P
 from prospect.records import NamedTuple
 from prospect.symbols.runtime_code import (
     MOST_LINES,
+    Described,
     LineTable,
     RuntimeCode,
     RuntimeFunction,
+    decoded,
     standing,
 )
 

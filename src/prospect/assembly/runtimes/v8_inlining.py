@@ -14,12 +14,11 @@ import numpy as np
 
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
-from prospect.assembly.runtimes.described import Described, decoded
 from prospect.columns.buffers import segments
 from prospect.columns.grouping import alike
 from prospect.columns.sorting import distinct
 from prospect.records import NamedTuple, Record, replace
-from prospect.symbols.runtime_code import RuntimeFunction
+from prospect.symbols.runtime_code import Described, RuntimeFunction, decoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

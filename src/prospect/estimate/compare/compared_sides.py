@@ -20,7 +20,12 @@ from prospect.estimate.compare.compared_run import (
     run_parts,
     seconds_per_hit,
 )
-from prospect.estimate.compare.compared_stacks import StackTest, compared_inclusive, compared_stacks
+from prospect.estimate.compare.compared_stacks import (
+    StackTest,
+    compared_inclusive,
+    compared_stacks,
+    matched_stacks,
+)
 from prospect.estimate.compare.comparison import (
     ComparedRecording,
     CompareOptions,
@@ -28,7 +33,6 @@ from prospect.estimate.compare.comparison import (
 )
 from prospect.estimate.compare.comparison_remarks import comparison_notes, comparison_warnings
 from prospect.estimate.compare.condition_verdict import judge
-from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.estimate.compare.option_texts import chosen_work, parse_condition, parse_work
 from prospect.estimate.compare.variation import (
