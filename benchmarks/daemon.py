@@ -1,13 +1,15 @@
 """What `prospect daemon` costs on a busy machine, beside `perf record -F 19 -a -g` in the same run.
 
-    sudo python benchmarks/daemon.py [--minutes 5] [--rate 19] [--window 60] [--cpu-limit 0.5%]
+    sudo python benchmarks/daemon.py [--box] [--minutes 5] [--rate 19] [--window 60]
 
-A compiler, a database and short commands keep every processor busy meanwhile; with `--storm`, a
-shell for each processor starts nothing but short commands beside them. The daemon's first window
-pays for its start and for symbol tables; figures of the steady state begin behind it. The share is
-of all processors; memory is what was resident, looked at five times a second, of the daemon and,
-apart from it, of its largest other process. The books are those of each window: how far what was
-expected is from what was recorded, lost, throttled, idle and missing.
+A compiler, a database and short commands keep every processor busy meanwhile; with `--box`, what a
+server has: PostgreSQL, nginx, a web service, a JVM, containers, a compiler; with `--storm`, a shell
+for each processor that starts nothing but short commands. The daemon's first window pays for its
+start and for symbol tables; figures of the steady state begin behind it. CPU time is the kernel's
+count for the daemon and its children, beside it what the daemon itself says. Memory is theirs
+without pages of files, looked at five times a second: the most of all of them at one moment.
+The sample accounting is that of each window: how far the expected ticks are from those that were
+recorded, lost, throttled, idle and missing. A window is late by the time from its end to its file.
 """
 
 from __future__ import annotations
@@ -23,24 +25,13 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-COMPILE = (
-    "printf '#include <regex>\\n#include <map>\\n#include <iostream>\\n"
-    'int main(){std::regex r("a+b");std::map<int,std::string> m;std::cout<<m.size();}\' > t.cc;'
-    " while :; do g++ -O1 -c t.cc -o t.o; ls -l >/dev/null; done"
-)
-STORM = "while :; do /bin/true; /bin/true; /bin/true; (:); done"
-DATABASE = """
-import os, sqlite3
-db = sqlite3.connect("load.db")
-db.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)")
-while True:
-    db.executemany("INSERT INTO t(b) VALUES (?)", ((os.urandom(20).hex(),) for _ in range(2000)))
-    db.execute("SELECT substr(b, 1, 2) AS k, count(*) FROM t GROUP BY k ORDER BY 2").fetchall()
-    db.execute("DELETE FROM t WHERE a < (SELECT max(a) - 50000 FROM t)")
-    db.commit()
-"""
-BOOKS = (
+import box
+from prospect.store.directory import StoreDirectory
+from prospect.store.segments import MINUTE, Segment
+
+ACCOUNTING = (
     "SELECT epoch(began) AS began, sum(expected) AS expected, sum(recorded) AS recorded,"
     " sum(lost) AS lost, sum(throttled) AS throttled, sum(idle) AS idle, sum(missing) AS missing"
     " FROM coverage WHERE cpu >= 0 GROUP BY began ORDER BY began"
@@ -64,37 +55,79 @@ def status_of(store: str) -> dict:
         time.sleep(0.2)
 
 
-def resident_mb(pid: int) -> float:
-    """Return what is resident of a process, 0 where it has ended."""
+def private_bytes(pid: int) -> int:
+    """Return the memory of a process without pages of files, 0 where it has ended."""
     with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
+        status = Path(f"/proc/{pid}/status").read_text()
+        sizes = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        return sum(1024 * int(sizes.get(one, "0").split()[0]) for one in ("RssAnon", "RssShmem"))
+    return 0
+
+
+def cpu_s(pid: int, *, children: bool) -> float:
+    """Return the CPU time of a process, with the children that it has waited for if so asked."""
+    with suppress(OSError):
+        # A name may be any bytes.
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return sum(map(int, words[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 
 def children_of(pid: int) -> list[int]:
     """Return the processes that one has started and that run."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
-            # A name may be any bytes.
-            if int(stat.read_bytes().rpartition(b")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
+            found += map(int, task.read_text().split())
     return found
 
 
-def watch(pid: int, seconds: float) -> tuple[float, float]:
-    """Look at a daemon for a while; return the most MB of it, and of another process of it."""
-    most, most_child = 0.0, 0.0
-    before: set[int] = set()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        most = max(most, resident_mb(pid))
-        # Until a new process executes its program, its memory is the daemon's.
-        children = set(children_of(pid))
-        most_child = max([most_child, *map(resident_mb, children & before)])
-        before = children
-        time.sleep(0.2)
-    return most, most_child
+def used_s(pid: int) -> float:
+    """Return the CPU time of a daemon and its children until now, as the kernel counts it."""
+    running = sum(cpu_s(child, children=True) for child in children_of(pid))
+    return cpu_s(pid, children=True) + running
+
+
+class Watched(NamedTuple):
+    """A minute of a daemon: its share of the machine, the most memory, load, and late windows."""
+
+    percent: float
+    most_mb: float
+    load: float
+    late_s: float
+
+
+def watch(pid: int, store: str, seconds: float) -> list[Watched]:
+    """Look at a daemon for a while, minute by minute, and print each."""
+    found: list[Watched] = []
+    known, end = set(windows_of(store)), time.monotonic() + seconds
+    print("minute  % of machine  MB  load  windows late by at most, in s")
+    while (begin := time.monotonic()) < end:
+        before_s, most, load, late = used_s(pid), 0, [], [0.0]
+        while time.monotonic() < min(begin + 60, end):
+            # Until a new process executes its program, its memory is the daemon's.
+            others = [one for one in children_of(pid) if cpu_s(one, children=True)]
+            most = max(most, sum(map(private_bytes, [pid, *others])))
+            load.append(os.getloadavg()[0])
+            new = set(windows_of(store)) - known
+            known |= new
+            late += [time.time() - one.end_s for one in new]
+            time.sleep(0.2)
+        machine_s = (time.monotonic() - begin) * (os.cpu_count() or 1)
+        share = 100 * (used_s(pid) - before_s) / machine_s
+        found.append(Watched(share, most / 1e6, max(load), max(late)))
+        row = found[-1]
+        print(
+            f"{len(found):6}  {row.percent:12.2f} {row.most_mb:3.0f} {row.load:5.0f}"
+            f" {row.late_s:6.1f}"
+        )
+    return found
+
+
+def windows_of(store: str) -> list[Segment]:
+    """Return the windows that have their files and are in no hour yet."""
+    with StoreDirectory(store) as directory:
+        return [one for one in directory.segments() if one.tier == MINUTE]
 
 
 def end_of(process: subprocess.Popen, number: int) -> float:
@@ -113,22 +146,6 @@ def end_all(*processes: subprocess.Popen | None) -> None:
             one.wait()
 
 
-def start_load(directory: str, first: tuple[str, ...], *, storm: bool) -> list[subprocess.Popen]:
-    """Keep every CPU busy, half of them with a compiler, half with a database."""
-    loads = []
-    for number in range(os.cpu_count() or 1):
-        place = Path(directory, f"load{number}")
-        place.mkdir()
-        words = ["sh", "-c", COMPILE] if number % 2 == 0 else [sys.executable, "-c", DATABASE]
-        loads += [
-            subprocess.Popen(
-                [*first, *line], cwd=place, start_new_session=True, stdout=subprocess.DEVNULL
-            )
-            for line in (words, *([["sh", "-c", STORM]] if storm else ()))
-        ]
-    return loads
-
-
 def size_mb(path: str) -> float:
     """Return the bytes of all files below a path, in MB."""
     if Path(path).is_file():
@@ -144,9 +161,9 @@ def show_perf(perf: subprocess.Popen, ran_s: float, file: str) -> None:
     print(f"  {size_mb(file):.2f} MB")
 
 
-def show_books(store: str, minutes: float) -> None:
-    """Print the books of all windows, and how far each is out."""
-    windows = asked("sql", BOOKS, "--store", store)
+def show_accounting(store: str, minutes: float) -> None:
+    """Print the sample accounting of all windows, and how far each is off."""
+    windows = asked("sql", ACCOUNTING, "--store", store)
     columns = ("recorded", "lost", "throttled", "idle", "missing")
     off = [
         sum(int(one[name]) for name in columns) / max(int(one["expected"]), 1) - 1
@@ -155,9 +172,9 @@ def show_books(store: str, minutes: float) -> None:
     inner = max(map(abs, off[1:-1] or off))
     sums = {name: sum(int(one[name]) for one in windows) for name in ("expected", *columns)}
     shown = ", ".join(f"{name} {value:,}" for name, value in sums.items())
-    print(f"books of {len(windows)} windows: {shown}")
+    print(f"accounting of {len(windows)} windows: {shown}")
     whole = sum(sums[name] for name in columns) / sums["expected"] - 1
-    print(f"they balance within {abs(whole):.2%} together, each within {inner:.2%};")
+    print(f"  closes within {abs(whole):.2%} together, each within {inner:.2%};")
     print(f"  the first {off[0]:+.2%} and the last {off[-1]:+.2%}, which are shorter")
     stored = size_mb(store)
     print(f"store: {stored:.2f} MB, {stored / minutes * 60 * 24:.0f} MB a day at this pace")
@@ -173,6 +190,8 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--cpu-limit", default="0.5%", help="of the daemon, in percent")
     parser.add_argument("--memory-limit", default="200M", help="of the daemon")
     parser.add_argument("--give-way", action="store_true", help="let all other programs go first")
+    parser.add_argument("--box", action="store_true", help="run what a server's box has")
+    parser.add_argument("--perf", help="the perf to compare with (default: the one in PATH)")
     parser.add_argument("--storm", action="store_true", help="start short commands all the time")
     parser.add_argument("--keep", help="leave the store and perf's recording in this directory")
     return parser.parse_args()
@@ -182,45 +201,44 @@ def main() -> None:
     """Run both beside the load, and print what they took."""
     given = read_arguments()
     directory = given.keep or tempfile.mkdtemp(prefix="prospect-daemon-")
+    os.chmod(directory, 0o755)  # noqa: PTH101 - the database's user has its files there
     store, file = f"{directory}/store", f"{directory}/perf.data"
     words = ["--window", str(given.window), "-H", str(given.rate)]
     words += ["--cpu-limit", given.cpu_limit, "--memory-limit", given.memory_limit]
     words += ["--call-graph", given.call_graph]
     perf = daemon = None
-    first = ("chrt", "--idle", "0") if given.give_way else ()
-    loads = start_load(directory, first, storm=given.storm)
+    programs = box.box() if given.box else box.small()
+    if given.storm:
+        programs += [box.Load("sh", ("sh", "-c", box.STORM))] * (os.cpu_count() or 1)
+    loads = box.start(programs, directory, ("chrt", "--idle", "0") if given.give_way else ())
     try:
         daemon = subprocess.Popen([*PROSPECT, "daemon", "--store", store, *words])
         begun = status_of(store)
-        if shutil.which("perf"):
-            line = ["perf", "record", "-q", "-F", str(given.rate), "-a", "-g", "-o", file]
+        if tool := given.perf or shutil.which("perf"):
+            line = [tool, "record", "-q", "-F", str(given.rate), "-a", "-g", "-o", file]
             perf, perf_began = subprocess.Popen(line), time.monotonic()
         while status_of(store)["windows"] < 1:
             time.sleep(1)
-        began, begin = time.monotonic(), status_of(store)
-        most, most_child = watch(daemon.pid, 60 * given.minutes)
-        end, took_s = status_of(store), time.monotonic() - began
+        begin, first_s = status_of(store), used_s(daemon.pid)
+        minutes = watch(daemon.pid, store, 60 * given.minutes)
+        end, last_s = status_of(store), used_s(daemon.pid)
         whole_s = end_of(daemon, signal.SIGTERM)
-        machine_s = took_s * (os.cpu_count() or 1)
         print(f"{given.minutes:g} min, {os.cpu_count()} CPUs, {given.rate} Hz, {words[-1]}")
-        steady_s = end["cpu_s"] - begin["cpu_s"]
-        print(f"daemon: {steady_s:.2f} CPU s, {steady_s / machine_s:.3%} of the machine")
-        print(
-            f"  with its start and end {whole_s:.2f} CPU s; the first window {begin['cpu_s']:.2f}"
-        )
+        mean = sum(one.percent for one in minutes) / len(minutes)
+        own_s = end["cpu_s"] - begin["cpu_s"]
+        print(f"daemon: {last_s - first_s:.2f} CPU s, {mean:.3f} % of the machine;")
+        print(f"  by its own count {own_s:.2f} CPU s; with its start and end {whole_s:.2f} CPU s,")
+        print(f"  {first_s:.2f} until its first window was written")
         steps = "; ".join(end["goes_without"]) or "all that was asked for"
         print(f"  at the end windows have {steps}; peak {end['memory_peak_bytes'] >> 20} MiB")
-        print(f"  memory {most:.0f} MB at most, its largest other process {most_child:.0f} MB")
+        print(f"  memory {max(one.most_mb for one in minutes):.0f} MB at most, with its processes")
         print(f"  {end['samples']} samples, {end['lost']} lost, {end['windows']} windows written")
         if perf:
             show_perf(perf, time.monotonic() - perf_began, file)
-        show_books(store, (time.time() - begun["began_s"]) / 60)
+        show_accounting(store, (time.time() - begun["began_s"]) / 60)
     finally:
         end_all(perf, daemon)
-        for load in loads:
-            with suppress(ProcessLookupError):
-                os.killpg(load.pid, signal.SIGKILL)
-            load.wait()
+        box.end(loads)
         if not given.keep:
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -198,12 +198,13 @@ def test_clocks_that_are_set_cost_no_window_and_count_none_twice(
                 samples += int(window.tables["samples"]["n"].sum())
                 assert 1.0 < (window.span.end_us - window.span.begin_us) / 1e6 < 30
                 writing.add(window)
-                while writing.pid_fd >= 0:
-                    select.select([writing.pid_fd], [], [], 60)
+                while writing.answer_fd >= 0:
+                    select.select([writing.answer_fd], [], [], 60)
                     writing.finish()
     finally:
         load.kill()
         load.wait()
+        writing.close()
     assert (writing.windows, said) == (2 + len(steps_s), [])
     found = read_store(str(tmp_path / "s"))
     assert found.hits.count.sum() == samples > 100

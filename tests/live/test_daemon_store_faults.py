@@ -176,12 +176,29 @@ def test_a_store_that_is_not_there_any_more_ends_it(tmp_path, becomes):
     assert list(elsewhere.iterdir()) == []
 
 
+def writers_of(daemon):
+    """Return the processes of a daemon that write windows, or wait for one."""
+    found = []
+    for pid in children_of(daemon.process.pid):
+        with suppress(OSError):
+            if b"store_work\0write\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
 def begin_dump(daemon):
-    """Ask for a window; return who asks, and the processes that write it."""
-    before = set(children_of(daemon.process.pid))
+    """Ask for a window; return who asks, and the processes that write it from now on."""
+    held = writers_of(daemon)
+    for pid in held:
+        os.kill(pid, signal.SIGSTOP)
+    before = status(daemon)["samples"]
     words = [sys.executable, "-m", "prospect", "control", "dump", "--store", str(daemon.store)]
     asks = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return asks, until(lambda: set(children_of(daemon.process.pid)) - before, bool, seconds=20)
+    until(lambda: status(daemon)["samples"], lambda samples: samples > before)
+    writing = until(lambda: writers_of(daemon), bool)
+    for pid in held:
+        os.kill(pid, signal.SIGCONT)
+    return asks, writing
 
 
 # Every day the daemon itself is killed while it writes.

@@ -139,6 +139,7 @@ class Daemon:
         with ExitStack() as opened:
             control = opened.enter_context(closing(ControlSocket(self._store)))
             opened.callback(self._tell)
+            opened.callback(self._writing.close)
             opened.callback(self._stop_sampling)
             wake_fd = opened.enter_context(_woken_by_signals(self._signals, self._ending))
             opened.callback(self._serve_metrics, "")
@@ -162,9 +163,9 @@ class Daemon:
         for descriptor in (
             control.fileno(),
             wake_fd,
-            self._writing.pid_fd,
-            self._shipping.pid_fd,
-            self._pushing.pid_fd,
+            self._writing.answer_fd,
+            self._shipping.answer_fd,
+            self._pushing.answer_fd,
         ):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
@@ -175,15 +176,15 @@ class Daemon:
         if wake_fd in ready:
             with suppress(BlockingIOError):
                 os.read(wake_fd, 512)
-        if self._writing.pid_fd in ready:
+        if self._writing.answer_fd in ready:
             self._writing.finish()
             give_back()  # what was kept of the window while a full disk might have asked for it
             if self._writing.newest:
                 self._pushing.add(self._writing.newest)
             self._tell()
-        if self._pushing.pid_fd in ready:
+        if self._pushing.answer_fd in ready:
             self._pushing.finish()
-        if self._shipping.pid_fd in ready:
+        if self._shipping.answer_fd in ready:
             self._shipping.finish()
             self._tell()
         self._follow_clients(control)
@@ -203,7 +204,7 @@ class Daemon:
         waits = [LONGEST_LOOK_S, self._manager.alive_every_s or LONGEST_LOOK_S]
         waits.append(self._shipping.due_s())
         waits.append(self._ending.write_left_s)
-        is_idle = self._writing.pid_fd < 0
+        is_idle = self._writing.answer_fd < 0
         if self._signals or (is_idle and (self._ending.has_begun or self._wants_window)):
             return 0.0
         if self._sampling:
@@ -218,7 +219,7 @@ class Daemon:
         While a window is being written, only the next one's end is, and the deadline.
         """
         is_due = self._sampling is not None and self._sampling.due_s() <= 0
-        if self._writing.pid_fd >= 0:
+        if self._writing.answer_fd >= 0:
             if self._ending.has_begun or (is_due and self._writing.has_room):
                 self._end_window(is_last=self._ending.has_begun)
             if self._ending.has_begun:
@@ -288,7 +289,7 @@ class Daemon:
         if self._sampling is None:
             return
         before = self._ceiling.options
-        used = used_now(self._sampling.child_pids, self._writing.child_bytes)
+        used = used_now(self._sampling.child_pids, self._writing)
         has_changed = self._ceiling.note(used)
         # Reading names makes the peak: those that are forgotten make it again.
         if resident_bytes() > KEPT_SHARE * self._options.memory_limit_bytes:

@@ -50,9 +50,9 @@ class _Sender:
         self._child: StoreChild | None = None
 
     @property
-    def pid_fd(self) -> int:
+    def answer_fd(self) -> int:
         """Becomes readable when `finish` is to be called; -1 if no child is under way."""
-        return self._child.pid_fd if self._child else -1
+        return self._child.answer_fd if self._child else -1
 
     def finish(self) -> None:
         """See what a child that ended has sent."""
@@ -277,5 +277,5 @@ class Pushing(_Sender):
 
 def _has_ended(child: StoreChild, within_s: float) -> bool:
     poll = select.poll()
-    poll.register(child.pid_fd, select.POLLIN)
+    poll.register(child.answer_fd, select.POLLIN)
     return bool(poll.poll(max(1000 * within_s, 0.0)))

@@ -101,7 +101,7 @@ def figures_of(
         "objects_without_names": totals.without_names,
         "left_out": list(totals.left_out),
         "complaint": writing.complaint,
-        "cpu_s": _ended_s() + sum(map(_cpu_s, sampling_pids or ())),
+        "cpu_s": _ended_s() + sum(map(_cpu_s, (*(sampling_pids or ()), *writing.pids))),
         "cpu_percent": ceiling.cpu_percent,
         "cpu_limit_percent": options.cpu_limit_percent,
         "memory_peak_bytes": ceiling.peak_bytes,
@@ -114,14 +114,14 @@ def figures_of(
     }
 
 
-def used_now(sampling_pids: Iterable[int], child_bytes: int = 0) -> Used:
+def used_now(sampling_pids: Iterable[int], writing: StoreWriting) -> Used:
     """Return what the daemon took so far; its peak of memory is that since the last call.
 
     Source: proc_pid_clear_refs(5), proc_pid_smaps(5), proc_pid_status(5).
 
     Args:
         sampling_pids: processes that sample next to this one; what they share with it counts once.
-        child_bytes: the memory of the child that wrote a window, as this one had no more than now.
+        writing: its process has had most memory while this one had no more than now.
     """
     sampling_pids = list(sampling_pids)
     with open("/proc/self/status", "rb") as file:
@@ -129,9 +129,11 @@ def used_now(sampling_pids: Iterable[int], child_bytes: int = 0) -> Used:
     with suppress(OSError), open("/proc/self/clear_refs", "wb") as file:
         file.write(b"5")
     peak_bytes = 1024 * int(found[1]) if found else resident_bytes()
-    peak_bytes = max(peak_bytes, resident_bytes() + child_bytes)
+    peak_bytes += sum(map(_private_bytes, writing.pids))
+    peak_bytes = max(peak_bytes, resident_bytes() + writing.child_bytes)
     peak_bytes += sum(map(_private_bytes, sampling_pids))
-    return Used(time.monotonic(), _ended_s() + sum(map(_cpu_s, sampling_pids)), peak_bytes)
+    cpu_s = _ended_s() + sum(map(_cpu_s, (*sampling_pids, *writing.pids)))
+    return Used(time.monotonic(), cpu_s, peak_bytes)
 
 
 def _ended_s() -> float:

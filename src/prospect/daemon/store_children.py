@@ -6,12 +6,13 @@ The child runs `store_work`.
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from prospect.daemon.daemon_limits import KILLED_S, MOST_SAID
+from prospect.daemon.daemon_limits import KILLED_S
 from prospect.daemon.store_work import HAS_MORE, MERGE, NO_SPACE, WRITE
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
@@ -33,8 +34,9 @@ class StoreChild:
     """A child at work on a store.
 
     Attributes:
-        pid_fd: becomes readable as it ends.
-        own_bytes: the most memory that it had, without pages of files; known once it has ended.
+        pid: of the process.
+        answer_fd: becomes readable when it has answered, or has ended.
+        own_bytes: the most memory that it had, without pages of files, as of its last answer.
     """
 
     own_bytes = 0
@@ -45,42 +47,73 @@ class StoreChild:
         Args:
             work: the name of what it does in `store_work`.
             store: the child inherits its descriptor.
-            data: its standard input; by a file in memory, so that nobody waits for a pipe.
+            data: its order; by a file in memory, so that nobody waits for a pipe.
 
         Raises:
             StoreError: it cannot be started.
         """
         end_fd, self._lifeline = os.pipe2(os.O_CLOEXEC)
-        arguments = (work, str(store.descriptor), str(end_fd))
         try:
-            memory = os.memfd_create("window", os.MFD_CLOEXEC)
-            with os.fdopen(memory, "w+b") as file:
-                file.write(data)
-                file.flush()
-                file.seek(0)
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-m", _PROGRAM, *arguments],
-                    stdin=file,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=(store.descriptor, end_fd),
-                    start_new_session=True,  # Ctrl-C is the daemon's to see
-                )
-            self.pid_fd = os.pidfd_open(self._process.pid)
+            self._memory = os.fdopen(os.memfd_create("order", os.MFD_CLOEXEC), "r+b", buffering=0)
+            self._order(data)
+            descriptors = (store.descriptor, end_fd, self._memory.fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-m", _PROGRAM, work, *map(str, descriptors)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                start_new_session=True,  # Ctrl-C is the daemon's to see
+                bufsize=0,
+            )
         except OSError as error:
             os.close(self._lifeline)
             raise StoreError(f"no process can be started: {error.strerror}") from None
         finally:
             os.close(end_fd)
+        self.pid = self._process.pid
+        self.answer_fd = self._process.stdout.fileno() if self._process.stdout else -1
+
+    def _order(self, data: bytes) -> None:
+        self._memory.truncate(0)
+        self._memory.seek(0)
+        left = memoryview(data)
+        while left:
+            left = left[self._memory.write(left) :]
+
+    def again(self, data: bytes) -> None:
+        """Give it another order, once it has answered; raises StoreError if it has ended."""
+        try:
+            self._order(data)
+            if self._process.stdin:
+                self._process.stdin.write(b"\0")
+        except OSError as error:
+            raise StoreError(f"the process that writes has ended: {error.strerror}") from None
+
+    def answer(self) -> tuple[int, str]:
+        """Return its status and the line that it says; waits for that.
+
+        The status of one that has ended without an answer is that of its end, and not 0.
+        """
+        said = os.read(self.answer_fd, select.PIPE_BUF).decode(errors="backslashreplace")
+        status, _, rest = said.partition(" ")
+        own_bytes, _, line = rest.partition(" ")
+        if not (status.isdecimal() and own_bytes.isdecimal()):
+            self.end()
+            return self._process.returncode or -1, ""
+        self.own_bytes = int(own_bytes)
+        return int(status), line.strip()
 
     def ended(self) -> tuple[int, str]:
-        """Return its exit status and the line that it says; waits for its end."""
-        out, _ = self._process.communicate()
-        os.close(self.pid_fd)
-        os.close(self._lifeline)
-        size, _, line = out[:MOST_SAID].decode(errors="backslashreplace").partition("\n")
-        self.own_bytes = int(size) if size.isascii() and size.isdigit() else 0
-        return self._process.returncode, line.strip().partition("\n")[0]
+        """Return the same, and end it."""
+        answered = self.answer()
+        self.end()
+        return answered
+
+    def end(self) -> None:
+        """End it once it has answered; wait for that."""
+        self._process.communicate()
+        self._close()
 
     def kill(self) -> None:
         """End it; one that a file system does not let go is left to that."""
@@ -91,20 +124,32 @@ class StoreChild:
         self.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.communicate(timeout=KILLED_S)
-        os.close(self.pid_fd)
-        os.close(self._lifeline)
+        self._close()
+
+    def _close(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._memory.close()
+            self._lifeline = -1
 
 
 class Encoder(StoreChild):
-    """A child that writes a window."""
+    """A child that writes windows.
+
+    Attributes:
+        goes_on: whether it can write another one, as its last answer says.
+    """
+
+    goes_on = False
 
     def __init__(self, store: StoreDirectory, data: bytes) -> None:
         """Start it on a packed window; raises as `StoreChild`."""
         super().__init__(WRITE, store, data)
 
-    def end(self) -> Outcome:
-        """Return how it ended; waits for that."""
-        status, said = self.ended()
+    def outcome(self) -> Outcome:
+        """Return what became of the window; waits for that."""
+        status, said = self.answer()
+        self.goes_on = not status
         if status and not said:
             said = f"the process that writes ended with status {status}"
         return Outcome(said if status else "", status == NO_SPACE)
@@ -117,7 +162,7 @@ class Merger(StoreChild):
         """Start it on what is over at a time, in seconds since 1970; raises as `StoreChild`."""
         super().__init__(MERGE, store, str(now_s).encode())
 
-    def end(self) -> tuple[str, bool]:
+    def outcome(self) -> tuple[str, bool]:
         """Return what it says, "" if all is well, and whether it made one; waits for its end."""
         status, said = self.ended()
         if status in (0, HAS_MORE):

@@ -1,11 +1,12 @@
-"""The process that does one piece of work on a store for the daemon, and ends.
+"""The process that does work on a store for the daemon: one piece, or window after window.
 
 The daemon starts it with the name of the work (a key of `_WORKS`), the descriptor of the store's
-directory, whose lock the daemon holds, and that of a pipe that ends with the daemon; see
-`store_children.StoreChild`. The order comes by standard input; its memory and a line of answer go
-to standard output. The process has no rights of the daemon and none of its memory: DuckDB takes
-60 MB to write a window and a few hundred to merge those of a large machine, a window for a
-collector takes as much as a report.
+directory, whose lock the daemon holds, that of a pipe that ends with the daemon, and that of a file
+in memory with the order; see `store_children.StoreChild`. Its status, its memory and a line go to
+standard output as the answer. A byte on standard input means that there is another order: loading
+DuckDB takes five times as long as writing a window. The process has no rights of the daemon and
+none of its memory: DuckDB takes 60 MB to write a window and a few hundred to merge those of a large
+machine, a window for a collector takes as much as a report.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from prospect.daemon.daemon_limits import MERGING_MEMORY, WRITING_MEMORY
+from prospect.daemon.daemon_limits import MERGING_MEMORY, MOST_SAID, WRITING_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,14 +43,35 @@ def run(words: list[str]) -> NoReturn:
     os.umask(0o077)
     from prospect.files.child import die_with  # noqa: PLC0415 - behind numpy
 
-    name, descriptor, lifeline = words
+    name, descriptor, lifeline, memory_fd = words
     # The lock goes with the parent: nobody else may begin to write before this one has ended.
     die_with(int(lifeline))
-    status, said = _done(_WORKS[name](), int(descriptor))
-    sys.stdout.write(f"{_own_bytes()}\n{said}\n")
-    sys.stdout.flush()
+    _serve(_WORKS[name](), int(descriptor), int(memory_fd))
     # The process ends anyway: the interpreter need not tidy up.
-    os._exit(status)
+    os._exit(0)
+
+
+def _serve(work: Work, descriptor: int, memory_fd: int) -> None:
+    """Follow one order after the other, as long as all is well and there is another one."""
+    from prospect.daemon.daemon_rights import keep_nothing  # noqa: PLC0415 - behind numpy
+    from prospect.errors import ProspectError  # noqa: PLC0415 - behind numpy
+    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - behind numpy
+
+    try:
+        keep_nothing()
+        with StoreDirectory(f"/proc/self/fd/{descriptor}/.") as store:
+            while True:
+                status, said = work(store, os.pread(memory_fd, os.fstat(memory_fd).st_size, 0))
+                _answer(status, said)
+                if status or not os.read(sys.stdin.fileno(), 1):
+                    return
+    except (ProspectError, OSError) as error:
+        _answer(FAILED, str(error))
+
+
+def _answer(status: int, said: str) -> None:
+    line = said.partition("\n")[0].encode(errors="backslashreplace")[:MOST_SAID]
+    os.write(sys.stdout.fileno(), b"%d %d %b\n" % (status, _own_bytes(), line))
 
 
 def _own_bytes() -> int:
@@ -66,19 +88,6 @@ def _own_bytes() -> int:
     return 1024 * (kb[b"VmHWM"] - kb[b"RssFile"])
 
 
-def _done(work: Work, descriptor: int) -> tuple[int, str]:
-    from prospect.daemon.daemon_rights import keep_nothing  # noqa: PLC0415 - behind numpy
-    from prospect.errors import ProspectError  # noqa: PLC0415 - behind numpy
-    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - behind numpy
-
-    try:
-        keep_nothing()
-        with StoreDirectory(f"/proc/self/fd/{descriptor}/.") as store:
-            return work(store, sys.stdin.buffer.read())
-    except (ProspectError, OSError) as error:
-        return FAILED, str(error)
-
-
 # Each of these imports what its work needs while the process still has the rights of the daemon:
 # files of the program may be readable for root alone.
 
@@ -90,9 +99,13 @@ def _writing() -> Work:
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
     from prospect.store.writing import unpacked, write_segment  # noqa: PLC0415 - behind numpy
 
+    engines: list[Engine] = []  # one, from the first window on
+
     def write(store: StoreDirectory, window: bytes) -> tuple[int, str]:
         try:
-            write_segment(store, Engine(store, memory=WRITING_MEMORY), *unpacked(window))
+            if not engines:
+                engines.append(Engine(store, memory=WRITING_MEMORY))
+            write_segment(store, engines[0], *unpacked(window))
         except (StoreError, EngineError, OSError) as error:
             # Which file it is differs each time, and is nobody's.
             said = str(error).rpartition(f'{PART_SUFFIX}": ')[2]

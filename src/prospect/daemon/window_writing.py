@@ -111,10 +111,19 @@ class StoreWriting:
         self._merge_complaint = ""
 
     @property
-    def pid_fd(self) -> int:
+    def answer_fd(self) -> int:
         """Becomes readable when `finish` is to be called; -1 if nothing is under way."""
-        child = self._encoder or self._merger
-        return child.pid_fd if child else -1
+        child = self._at_work
+        return child.answer_fd if child else -1
+
+    @property
+    def pids(self) -> list[int]:
+        """The process that writes, or waits for the next window."""
+        return [self._encoder.pid] if self._encoder else []
+
+    @property
+    def _at_work(self) -> Encoder | Merger | None:
+        return self._encoder if self._written else self._merger
 
     @property
     def has_room(self) -> bool:
@@ -132,8 +141,14 @@ class StoreWriting:
         segment = segment_for(window.span, self.session, self._number)
         self._number += 1
         self._queue.append(_Queued(window, segment, _size_bytes(window)))
-        if self.pid_fd < 0:
+        if self.answer_fd < 0:
             self._write_next()
+
+    def close(self) -> None:
+        """End the process that waits for the next window."""
+        encoder, self._encoder = self._encoder, None
+        if encoder:
+            encoder.end()
 
     def hurry(self) -> None:
         """Write what waits, and make no hours and days any more: the next daemon does."""
@@ -149,11 +164,13 @@ class StoreWriting:
         lost = len(self._queue)
         self._queue.clear()
         self._may_merge = False
-        child = self._encoder or self._merger
+        child = self._at_work
         if child:
             child.give_up()
             lost += self._written.windows if self._written else 0
-            self._encoder = self._merger = self._written = None
+            self._merger = None
+            if self._written:
+                self._encoder = self._written = None
         if lost:
             self.failed += lost
             self._say(f"{pluralize(lost, 'window')} lost: the store took too long to write")
@@ -164,19 +181,19 @@ class StoreWriting:
         Raises:
             StoreError: as `begin`.
         """
-        encoder, self._encoder = self._encoder, None
         merger, self._merger = self._merger, None
         if merger:
-            self._note_merge(*merger.end())
-        if encoder is None:
+            self._note_merge(*merger.outcome())
+        written, encoder = self._written, self._encoder
+        if written is None or encoder is None:
             if self._queue:  # a window ended while an hour was made
                 self._check_place()
                 self._write_next()
             return
-        outcome, written = encoder.end(), self._written
+        outcome = encoder.outcome()
         self.child_bytes = encoder.own_bytes
-        if written is None:
-            return
+        if not encoder.goes_on:
+            self.close()
         if outcome.is_full and written.tries < MOST_DROPPED and self._drop_oldest():
             # Packed again: with the oldest may have gone names that this window was to do without.
             self._write(written.window, written.segment, written.tries + 1)
@@ -191,6 +208,7 @@ class StoreWriting:
             self._write_next()
         elif self._may_merge and self._merges:
             self._check_place()
+            self.close()  # the merge takes as much memory as the rest together
             # Hours that are over by the clock of the newest window; that may have been set since.
             self._merger = Merger(self._store, written.segment.begin_s)
 
@@ -214,7 +232,13 @@ class StoreWriting:
         """Let a child write a window, without the names that its directory has already."""
         tables, known = without_known(window, segment.directory, self._known)
         self._written = _Written(window, segment, known, tries)
-        self._encoder = Encoder(self._store, packed(segment, window.head, tables))
+        order = packed(segment, window.head, tables)
+        if self._encoder:
+            try:
+                self._encoder.again(order)
+            except StoreError:  # somebody has killed it
+                self.close()
+        self._encoder = self._encoder or Encoder(self._store, order)
 
     def _note(self, outcome: Outcome, written: _Written) -> None:
         if outcome.complaint:

@@ -343,7 +343,7 @@ class KernelSource(Closing):
             opened.callback(self._java.close)
             described = self._events.descriptions()
             with_stacks = any(one.attr.sample_stack_user for one in described)
-            self._java.start(with_stacks=with_stacks, goes_on=True)
+            self._java.start(with_stacks=with_stacks, session_hz=self._options.frequency_hz)
             tasks = self._events.tasks if is_followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks

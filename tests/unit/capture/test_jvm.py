@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -323,7 +324,7 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
     fake.blob(8, b"vtable chunks", words=0)
     fd = os.memfd_create("test")
     listener = Listener(fd)
-    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, forgets=True)
+    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=19.0)
     kinds = []
     for pid in range(1, 50):
         running[pid] = b"the first"
@@ -337,6 +338,20 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
             watcher.look(is_last=True)
         kinds += [one.kind for one in listener.messages() if one.pid == pid]
     assert Counter(kinds) == {KIND_FILE: 49, KIND_END: 98}
+    os.close(fd)
+
+
+@pytest.mark.parametrize(("session_hz", "least_s", "most_s"), [(0.0, 0.0, 0.25), (19.0, 5.0, 6.0)])
+def test_a_jvm_that_compiles_nothing_is_looked_at_as_often_as_the_rate_pays_for(
+    session_hz, least_s, most_s
+):
+    fd = os.memfd_create("test")
+    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=session_hz)
+    idle = SimpleNamespace(has_begun=True, look=lambda: 0, left_out=0)
+    process = jvm_watcher._Process(idle, b"", 1)
+    for _ in range(100):
+        watcher._look_at(process)
+    assert least_s <= process.wait_s <= most_s
     os.close(fd)
 
 

@@ -39,7 +39,7 @@ class Play:
         self.due_s, self.blocks_s = 600.0, 0.0
         monkeypatch.setattr(loop, "Sampling", self._sampling)
         monkeypatch.setattr(window_writing, "Encoder", self._encoder)
-        merger = SimpleNamespace(pid_fd=0, end=lambda: ("", False))
+        merger = SimpleNamespace(answer_fd=0, outcome=lambda: ("", False))
         monkeypatch.setattr(window_writing, "Merger", lambda *_: merger)
         self._daemon = Daemon(store, lambda: self.options, self.said.append)
 
@@ -62,9 +62,12 @@ class Play:
         segment = unpacked(data)[0]
         self.written += [segment.session] * (segment.last - segment.first + 1)
         return SimpleNamespace(
-            pid_fd=0,
+            answer_fd=0,
             own_bytes=0,
-            end=lambda: Outcome("", is_full=False),
+            goes_on=False,
+            pid=os.getpid(),
+            outcome=lambda: Outcome("", is_full=False),
+            end=lambda: None,
             give_up=lambda: None,
         )
 
@@ -84,7 +87,7 @@ class Play:
         return self._daemon._go_on()
 
     def ends_writing(self):
-        while self._daemon._writing.pid_fd >= 0:
+        while self._daemon._writing.answer_fd >= 0:
             self._daemon._writing.finish()
         self.goes_on()
 

@@ -46,8 +46,8 @@ def begun(store, options=OPTIONS):
 
 def go_on(found):
     found.go_on()
-    while found.pid_fd >= 0:
-        select.select([found.pid_fd], [], [], 60)
+    while found.answer_fd >= 0:
+        select.select([found.answer_fd], [], [], 60)
         found.finish()
 
 
@@ -98,7 +98,7 @@ def test_a_child_that_takes_too_long_is_ended(s3_server, store, monkeypatch):
     s3_server.fault, s3_server.slow_s = "slow", 5.0
     found, said = begun(store)
     found.go_on()
-    assert found.pid_fd >= 0
+    assert found.answer_fd >= 0
     monkeypatch.setattr(found, "_killed_s", time.monotonic())
     go_on(found)
     assert "it took too long" in said[0]

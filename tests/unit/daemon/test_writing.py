@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import time
@@ -31,10 +32,22 @@ def store(tmp_path):
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _no_writer_is_left(monkeypatch):
+    """End the processes that wait for another window."""
+    begun, begin = [], StoreWriting.__init__
+    monkeypatch.setattr(
+        StoreWriting, "__init__", lambda self, *words: begun.append(self) or begin(self, *words)
+    )
+    yield
+    for one in begun:
+        one.close()
+
+
 def write(writing, window):
     writing.add(window)
-    while writing.pid_fd >= 0:
-        select.select([writing.pid_fd], [], [], 60)
+    while writing.answer_fd >= 0:
+        select.select([writing.answer_fd], [], [], 60)
         writing.finish()
 
 
@@ -71,21 +84,39 @@ def test_windows_are_read_as_they_were(store):
     assert len(store.segments()) == 3
 
 
+def test_one_process_writes_window_after_window(store):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    write(writing, window_at(0))
+    assert writing.pids == []  # what is over is merged without it
+    write(writing, window_at(1))
+    pids = writing.pids
+    write(writing, window_at(2))
+    assert writing.pids == pids
+    # Somebody kills it: the next window has another one.
+    os.kill(pids[0], signal.SIGKILL)
+    os.waitid(os.P_PID, pids[0], os.WEXITED | os.WNOWAIT)
+    write(writing, window_at(3))
+    assert (writing.windows, writing.failed) == (4, 0)
+    assert len({*writing.pids, *pids}) == 2
+    found = read_part(store, parse_specifications([]))
+    assert by_function(found) == by_function(stacks_profile(), times=4)
+
+
 def test_a_window_that_is_there_is_written_however_its_writer_ended(store, monkeypatch):
     """It may be killed between its last step and its end."""
     said = []
     writing = StoreWriting(store, Keep(), said.append)
-    monkeypatch.setattr(store_children.Encoder, "ended", killed(store_children.StoreChild.ended))
+    monkeypatch.setattr(store_children.Encoder, "answer", killed(store_children.Encoder.answer))
     write(writing, window_at(0))
     assert (writing.windows, writing.failed, said) == (1, 0, [])
     assert len(store.segments()) == 1
 
 
-def killed(ended):
-    """Say that a child was killed, when it has ended."""
+def killed(answer):
+    """Say that a child was killed, when it has written."""
 
     def end(child):
-        assert ended(child) == (0, "")
+        assert answer(child) == (0, "")
         return -signal.SIGKILL, ""
 
     return end
@@ -133,16 +164,16 @@ def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
 
 def fill_the_disk(monkeypatch, times):
     """Let the next children end as on a full disk, when all is written."""
-    real, full = store_children.Encoder.end, [times]
+    real, full = store_children.Encoder.outcome, [times]
 
-    def end(encoder):
-        outcome = real(encoder)
+    def outcome(encoder):
+        found = real(encoder)
         if full[0]:
             full[0] -= 1
             return store_children.Outcome("No space left on device", is_full=True)
-        return outcome
+        return found
 
-    monkeypatch.setattr(store_children.Encoder, "end", end)
+    monkeypatch.setattr(store_children.Encoder, "outcome", outcome)
 
 
 def test_on_a_full_disk_the_oldest_make_room(store, monkeypatch):
@@ -199,8 +230,8 @@ def test_windows_that_wait_for_the_writer_become_one_segment(store):
     writing.session = "later"
     writing.add(window_at(4))
     writing.add(window_at(55))
-    while writing.pid_fd >= 0:
-        select.select([writing.pid_fd], [], [], 60)
+    while writing.answer_fd >= 0:
+        select.select([writing.answer_fd], [], [], 60)
         writing.finish()
     segments = sorted(store.segments(), key=lambda one: one.first)
     spans = [(one.session, one.first, one.last) for one in segments]
@@ -222,7 +253,7 @@ def test_a_window_that_ends_while_an_hour_is_made_is_written(store):
     writing = StoreWriting(store, Keep(), lambda _: None)
     writing.add(window_at(0))
     while writing._merger is None:
-        select.select([writing.pid_fd], [], [], 60)
+        select.select([writing.answer_fd], [], [], 60)
         writing.finish()
     write(writing, window_at(1))
     assert (writing.windows, len(store.segments())) == (2, 2)
@@ -232,13 +263,13 @@ def test_in_a_hurry_an_hour_is_left_to_the_next_daemon(store):
     writing = StoreWriting(store, Keep(), lambda _: None)
     writing.add(window_at(0))
     while writing._merger is None:
-        select.select([writing.pid_fd], [], [], 60)
+        select.select([writing.answer_fd], [], [], 60)
         writing.finish()
     writing.add(window_at(55))  # of the next hour
     writing.hurry()
     assert writing._merger is None
-    while writing.pid_fd >= 0:
-        select.select([writing.pid_fd], [], [], 60)
+    while writing.answer_fd >= 0:
+        select.select([writing.answer_fd], [], [], 60)
         writing.finish()
     assert (writing.windows, writing.failed, len(store.segments())) == (2, 0, 2)
 
@@ -262,7 +293,7 @@ def test_what_is_given_up_counts_as_lost(store):
     for minute in range(3):
         writing.add(window_at(minute))
     writing.give_up()
-    assert (writing.pid_fd, writing.failed) == (-1, 3)
+    assert (writing.answer_fd, writing.failed) == (-1, 3)
     assert said == ["3 windows lost: the store took too long to write"]
     writing.give_up()
     assert writing.failed == 3

@@ -160,8 +160,8 @@ def test_a_daemon_sends_each_window_once(collector, tmp_path):
         sender = Pushing(store, DaemonOptions(push=collector.url), said.append)
 
         def wait():
-            while sender.pid_fd >= 0:
-                select.select([sender.pid_fd], [], [], 60)
+            while sender.answer_fd >= 0:
+                select.select([sender.answer_fd], [], [], 60)
                 sender.finish()
             return sender.figures()
 

@@ -43,12 +43,15 @@ class JavaFunctions(Closing):
         self._forgotten = 0
         self._state: dict[str, Any] = {}
 
-    def start(self, news_fd: int = -1, *, with_stacks: bool = False, goes_on: bool = False) -> None:
+    def start(
+        self, news_fd: int = -1, *, with_stacks: bool = False, session_hz: float = 0.0
+    ) -> None:
         """Start the child.
 
         Args:
-            goes_on: whether this is a session, part after part: what was read of a JVM that has
-                ended is forgotten after the next part then, as records of its end may be in it.
+            session_hz: the rate of a session, which goes on part after part: what was read of a
+                JVM that has ended is forgotten after the next part then, as records of its end
+                may be in it. 0 for a recording.
             with_stacks: whether stacks are copied, which interpreted frames are in.
             news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
                 writes to it, so that they are found in /proc alone.
@@ -61,7 +64,7 @@ class JavaFunctions(Closing):
             serve(
                 *(stop_fd, news_fd, self._result_fd),
                 with_classes=with_stacks,
-                forgets=goes_on,
+                session_hz=session_hz,
             )
 
         try:

@@ -19,6 +19,7 @@ from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.kernel.scheduling import come_first
 from prospect.capture.machine.java_processes import PID, NewProcesses, jvm_base
 from prospect.capture.machine.runtime_processes import process_key
+from prospect.capture.runtimes.first_runtime import share_for
 from prospect.capture.runtimes.process_memory import UnreadableError, refusal
 from prospect.capture.runtimes.users import user_of
 
@@ -26,8 +27,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Between two looks at a process: at first, at most, and as a multiple of what a look takes.
-_SOON_S, _LATE_S, _REST = 0.005, 0.25, 50.0
+# Between two looks at a process: at first, and at most. A session at a low rate goes on for months:
+# as many seconds more as it takes to sample a CPU so often.
+_SOON_S, _LATE_S, _SESSION_SAMPLES = 0.005, 0.25, 100.0
 # Code that is there when a JVM is met, and that it compiles first, is read as soon as possible, as
 # far as that takes no longer than this.
 _FIRST_S = 1.0
@@ -41,7 +43,9 @@ _MOST_FAILURES = 10
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
-def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool, forgets: bool) -> None:
+def serve(
+    stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool, session_hz: float
+) -> None:
     """Read until `stop_fd` is at its end.
 
     Args:
@@ -49,12 +53,14 @@ def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool, for
         news_fd: a pipe's end that gives processes that map a JVM; -1 for none.
         result_fd: a file in memory, see `told`.
         with_classes: whether methods that are only interpreted are wanted too.
-        forgets: whether the recorder forgets JVMs that have ended, so that others have their room.
+        session_hz: of a session, samples a second and CPU: its recorder forgets JVMs that have
+            ended, so that others have their room, and looks cost no more than its samples do; 0
+            for a recording.
     """
     # Code that was compiled and is gone before a look has no name. The time that looks take is
     # bounded.
     come_first()
-    watcher = _Watcher(Teller(result_fd), with_classes=with_classes, forgets=forgets)
+    watcher = _Watcher(Teller(result_fd), with_classes=with_classes, session_hz=session_hz)
     poll = select.poll()
     for fd in (stop_fd, news_fd):
         if fd >= 0:
@@ -87,11 +93,14 @@ class _Process:
 
 
 class _Watcher:
-    def __init__(self, teller: Teller, *, with_classes: bool, forgets: bool) -> None:
+    def __init__(self, teller: Teller, *, with_classes: bool, session_hz: float) -> None:
         self._teller = teller
-        self._forgets = forgets
+        self._forgets = session_hz > 0
         self._with_classes = with_classes
-        self._bounds = Bounds()
+        share = _share_for(session_hz)
+        self._bounds = Bounds(share)
+        self._rest = 1 / share
+        self._late_s = _LATE_S + (_SESSION_SAMPLES / session_hz if session_hz else 0.0)
         self._processes: dict[int, _Process] = {}
         self._new = NewProcesses()
         self._search_s = 0.0
@@ -124,10 +133,11 @@ class _Watcher:
         """Look at the processes that are due, or at all of them."""
         now_s = time.monotonic()
         if now_s >= self._search_s:
-            self._search_s = now_s + _SEARCH_S
+            begun_s = time.thread_time()
             for pid in self._new.look():
                 if pid not in self._processes and jvm_base(pid):
                     self.add(pid)
+            self._search_s = now_s + max(_SEARCH_S, self._rest * (time.thread_time() - begun_s))
         for pid, process in list(self._processes.items()):
             if process.due_s > now_s and not is_last:
                 continue
@@ -140,7 +150,7 @@ class _Watcher:
             used_s = time.thread_time() - begun_s
             self._bounds.has_read(process.jvm.uid, used_s)
             process.used_s += used_s
-            rest = _REST if process.used_s > _FIRST_S else 1.0
+            rest = self._rest if process.used_s > _FIRST_S else 1.0
             process.due_s = time.monotonic() + max(process.wait_s, rest * used_s)
         self.say()
 
@@ -173,7 +183,7 @@ class _Watcher:
             self._teller.tell(jvm.pid, process.number, packed)
         if jvm.left_out:
             self._left_out[jvm.pid] = jvm.left_out
-        process.wait_s = _SOON_S if changes else min(_LATE_S, process.wait_s * _SLOWER)
+        process.wait_s = _SOON_S if changes else min(self._late_s, process.wait_s * _SLOWER)
 
     def _begin(self, process: _Process) -> bool:
         """Find the structures of a JVM; return whether it has them by now."""
@@ -212,8 +222,9 @@ class _Watcher:
 
 # What reading JVMs may cost: CPU time and bytes, for each process, each user, and all.
 
-# CPU seconds that reading a user's processes may take at once, and each second.
-_AT_ONCE_S, _SHARE = 2.0, 0.02
+# CPU seconds that reading a user's processes may take at once, and each second: in a session at a
+# low rate as much as its samples take, but never less than the second one.
+_AT_ONCE_S, _SHARE, _LEAST_SHARE = 2.0, 0.02, 0.005
 # Bytes of records: a large server has 20,000 compiled methods of 2.5 KB.
 MOST_PROCESS_BYTES = 60 << 20
 _MOST_USER_BYTES = 120 << 20
@@ -231,10 +242,22 @@ class _Use:
         self.bytes = 0
 
 
-class Bounds:
-    """The room that each user has left."""
+def _share_for(session_hz: float) -> float:
+    """Return which part of a CPU the processes of a user may take."""
+    if not session_hz:
+        return _SHARE
+    return min(max(share_for(session_hz) * (os.cpu_count() or 1), _LEAST_SHARE), _SHARE)
 
-    def __init__(self) -> None:
+
+class Bounds:
+    """The room that each user has left.
+
+    Args:
+        share: of a CPU, that reading a user's processes may take.
+    """
+
+    def __init__(self, share: float = _SHARE) -> None:
+        self._share = share
         self._uses: dict[int, _Use] = {}
         self._bytes = 0
 
@@ -271,6 +294,6 @@ class Bounds:
             if len(self._uses) >= _MOST_USERS:
                 uid = -1  # all further ones share a room
             use = self._uses.setdefault(uid, _Use(now_s))
-        use.left_s = min(_AT_ONCE_S, use.left_s + _SHARE * (now_s - use.at_s))
+        use.left_s = min(_AT_ONCE_S, use.left_s + self._share * (now_s - use.at_s))
         use.at_s = now_s
         return use
