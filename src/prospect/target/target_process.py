@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import zlib
 from contextlib import contextmanager, suppress
 from importlib.util import MAGIC_NUMBER
@@ -42,10 +43,15 @@ if TYPE_CHECKING:
             ...
 
 
-# Nothing is wanted of what a distribution or a user adds to the standard library. If there is no
-# Python, the message is here.
+# A shim of pyenv or asdf runs a shell script first, for 65 ms: the system's Python of our version
+# is as good. If there is no Python, the message is here.
+_FIND_PYTHON = (
+    f"p=$(command -v python3) || exit 127; s=/usr/bin/python3.{sys.version_info[1]}; "
+    'case $p in */shims/*) [ -x $s ] && p=$s;; esac; exec "$p" "$@"'
+)
+# Nothing is wanted of what a distribution or a user adds to the standard library.
 _PYTHON = (
-    *("exec", "sh", "-c", 'command -v python3 >/dev/null || exit 127; exec python3 "$@"', "sh"),
+    *("exec", "sh", "-c", _FIND_PYTHON, "sh"),
     *("-IS", "-X", "utf8", "-c"),
 )
 # Reads this much Python and runs it; a Python too old for the pump (3.8 is its oldest) only greets.

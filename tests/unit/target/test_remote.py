@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from prospect.errors import CommandError
 from prospect.target import relay_stream
 from prospect.target.relay_stream import greeting_lines
-from prospect.target.target_process import _answer_in, _hello_in, _raise
+from prospect.target.target_process import _FIND_PYTHON, _answer_in, _hello_in, _raise
 
 NESTED = b"[" * 100000
+SYSTEM_PYTHON = Path(f"/usr/bin/python3.{sys.version_info[1]}")
 
 
 @pytest.mark.parametrize(
@@ -85,3 +89,23 @@ def test_what_follows_a_greeting_is_left_there():
     os.close(writing)
     assert list(lines) == []
     os.close(reading)
+
+
+def python_found(directory):
+    words = ["/bin/sh", "-c", _FIND_PYTHON, "sh", "-c", "import sys; print(sys.version_info[1])"]
+    found = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={"PATH": str(directory)}
+    )
+    return found.returncode, found.stdout.strip()
+
+
+@pytest.mark.parametrize("directory", ["bin", "shims"])
+def test_the_python_of_the_path_runs_unless_it_is_a_shim(tmp_path, directory):
+    place = tmp_path / directory
+    place.mkdir()
+    assert python_found(place) == (127, "")
+    (place / "python3").write_text("#!/bin/sh\necho its own\n")
+    (place / "python3").chmod(0o755)
+    is_replaced = directory == "shims" and SYSTEM_PYTHON.exists()
+    shown = str(sys.version_info[1]) if is_replaced else "its own"
+    assert python_found(place) == (0, shown)
