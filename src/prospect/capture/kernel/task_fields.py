@@ -2,7 +2,8 @@
 
 A program is loaded with its own types: a ``task_struct`` that has only the fields it reads, at
 offsets of our choice. The kernel looks for fields of these names in its own types, and puts their
-offsets into the instructions. So nobody here reads the kernel's types, which takes 20 ms before Linux 6.16.
+offsets into the instructions. So nobody here reads the kernel's types, which takes 20 ms before
+Linux 6.16.
 
 Defined by: struct bpf_core_relo in ``include/uapi/linux/bpf.h``; check_core_relo() in
 ``kernel/bpf/verifier.c`` and bpf_core_apply() in ``kernel/bpf/btf.c``, Linux 5.17 and later;
