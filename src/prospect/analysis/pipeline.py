@@ -328,7 +328,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     if with_callers:
         samples = events.samples
         if only_for:
-            from prospect.assembly.stacks.unwinding import with_shown_copies  # noqa: PLC0415 - only with stacks
+            from prospect.assembly.stacks.stack_forest import with_shown_copies  # noqa: PLC0415 - only with stacks
 
             samples = with_shown_copies(samples, hits, history, info, only_for)
         from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - only with stacks

@@ -6,7 +6,8 @@ Lists of callers become a forest, in which each shares what it has in common wit
 after the frames of unwound stacks; then equal frames of one caller become one, a depth at a time.
 
 Unwound stacks replace the user part of call chains. Equal chains of one address space are found by
-hash, compared, and decoded once.
+hash, compared, and decoded once. A first screen unwinds only the copies of the processes that it
+shows.
 Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): a context word, the
 interrupted instruction, return addresses from the inside out; then the next context.
 """
@@ -34,10 +35,12 @@ from prospect.assembly.stacks.chain_frames import (
     with_cut_ends,
 )
 from prospect.assembly.stacks.user_stacks import find_user_contexts, no_user_stacks
+from prospect.assembly.tables.process_table import describe_processes
 from prospect.columns.buffers import segments
 from prospect.columns.forests import Forest, forest_of_lists, joined_forests
 from prospect.columns.hashing import mixed, mixed_at, random_seed
 from prospect.columns.sorting import distinct, numbered
+from prospect.figures.processes import shown_processes
 from prospect.profile.model import StackTable
 from prospect.records import NamedTuple, Record, replace
 
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
     from prospect.events.record_columns import Samples
+    from prospect.options import Detail
     from prospect.profile.model import StackCopies
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
@@ -597,3 +601,23 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32], stacks: UserStacks) ->
         frames=frames._replace(value=place.take(frames.value)),
         places=Places(stacks.context[is_met], stacks.address[is_met]),
     )
+
+
+def with_shown_copies(
+    samples: Samples,
+    hits: Attribution,
+    history: ProcessHistory,
+    info: RecordingInfo,
+    detail: Detail,
+) -> Samples:
+    """Return samples without copies of the stacks of processes that `-V` does not show.
+
+    To unwind those takes most of the time of a first screen on a busy machine.
+    """
+    user = samples.user
+    if user is None or detail not in ("2", "3"):
+        return samples
+    shown = shown_processes(describe_processes(history, info), detail)
+    process = hits.process_row.take(hits.sample_row.take(user.sample))
+    rows = np.flatnonzero(np.append(shown, False).take(process))
+    return replace(samples, user=user.chosen(rows))

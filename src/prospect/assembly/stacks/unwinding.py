@@ -9,8 +9,6 @@ register (arm64) get the callers of leaves.
 held them. That size follows from the stack's thread: if other samples of the same thread were
 unwound to the outermost function, the stack's far end is known. A thread has more than one stack in
 its life: exec puts it on another one, signals and green threads may.
-
-A first screen unwinds the copies of the processes that it shows.
 """
 
 from __future__ import annotations
@@ -32,10 +30,8 @@ from prospect.assembly.stacks.user_stacks import (
     user_parts,
     with_user_part,
 )
-from prospect.assembly.tables.process_table import describe_processes
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import numbered
-from prospect.figures.processes import shown_processes
 from prospect.profile.model import NO_COPY, StackCopies
 from prospect.records import NamedTuple, replace
 from prospect.unwind import interface
@@ -50,8 +46,6 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
     from prospect.events.record_columns import CallBranches, Samples, UserStates
-    from prospect.options import Detail
-    from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.symbolizer import Symbolizer
@@ -483,23 +477,3 @@ def in_bytecode(
     is_moved = address != given.pc.take(known)
     ip[states.sample.take(rows.take(known[is_moved]))] = address[is_moved]
     return replace(samples, ip=ip)
-
-
-def with_shown_copies(
-    samples: Samples,
-    hits: Attribution,
-    history: ProcessHistory,
-    info: RecordingInfo,
-    detail: Detail,
-) -> Samples:
-    """Return samples without copies of the stacks of processes that `-V` does not show.
-
-    To unwind those takes most of the time of a first screen on a busy machine.
-    """
-    user = samples.user
-    if user is None or detail not in ("2", "3"):
-        return samples
-    shown = shown_processes(describe_processes(history, info), detail)
-    process = hits.process_row.take(hits.sample_row.take(user.sample))
-    rows = np.flatnonzero(np.append(shown, False).take(process))
-    return replace(samples, user=user.chosen(rows))
