@@ -277,7 +277,8 @@ class AddressSpaces(Record):
         and where the space is -1. A mapping that repeats what is there already (a live record
         of what the snapshot has, an mprotect()) is no mapping: the first is returned.
 
-        Each call takes a pass over all mappings: ask for all addresses at once.
+        Where mappings of a process and of its descendants cover each other, each call takes a
+        pass over these: ask for all addresses at once.
 
         Args:
             space: [n] space of the task at the time, from `Timeline` or `Attribution`.
@@ -308,12 +309,21 @@ class AddressSpaces(Record):
     def _locate_each(
         self, version: NDArray[np.int64], address: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        apart = apart_mappings(self.tree, self.made)
-        mapping = apart.locate(version, address, self.tree)
-        if len(others := np.flatnonzero(apart.is_in_other(version))):
-            made = gather(self.made, np.flatnonzero(apart.is_in_other(self.made.version)))
-            mapping[others] = self._locate_over(made, version.take(others), address.take(others))
+        mapping = self._apart.locate(version, address, self.tree)
+        if len(others := np.flatnonzero(self._apart.is_in_other(version))):
+            mapping[others] = self._locate_over(
+                self._made_in_others, version.take(others), address.take(others)
+            )
         return mapping
+
+    # Unwinding locates a few addresses for each frame: what is filed does not depend on them.
+    @functools.cached_property
+    def _apart(self) -> ApartMappings:
+        return apart_mappings(self.tree, self.made)
+
+    @functools.cached_property
+    def _made_in_others(self) -> MadeMappings:
+        return gather(self.made, np.flatnonzero(self._apart.is_in_other(self.made.version)))
 
     def standing(
         self, space: int, epoch: int
