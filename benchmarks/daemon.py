@@ -56,11 +56,11 @@ def status_of(store: str) -> dict:
 
 
 def private_bytes(pid: int) -> int:
-    """Return the memory of a process without pages of files, 0 where it has ended."""
+    """Return a process's part of its memory without pages of files, 0 where it has ended."""
     with suppress(OSError, IndexError):
-        status = Path(f"/proc/{pid}/status").read_text()
-        sizes = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        return sum(1024 * int(sizes.get(one, "0").split()[0]) for one in ("RssAnon", "RssShmem"))
+        rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        sizes = dict(row.split(":", 1) for row in rows[1:])
+        return sum(1024 * int(sizes[one].split()[0]) for one in ("Pss_Anon", "Pss_Shmem"))
     return 0
 
 
