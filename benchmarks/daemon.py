@@ -64,12 +64,20 @@ def private_bytes(pid: int) -> int:
     return 0
 
 
-def cpu_s(pid: int, *, children: bool) -> float:
-    """Return the CPU time of a process, with the children that it has waited for if so asked."""
+def sizes_of(pid: int) -> list[str]:
+    """Return the lines on a process's memory: of vfork()'s child, the same as of its parent."""
+    with suppress(OSError):
+        rows = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return [row for row in rows if row.startswith("Vm")]
+    return []
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process and of the children that it has waited for."""
     with suppress(OSError):
         # A name may be any bytes.
         words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return sum(map(int, words[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 
@@ -84,8 +92,7 @@ def children_of(pid: int) -> list[int]:
 
 def used_s(pid: int) -> float:
     """Return the CPU time of a daemon and its children until now, as the kernel counts it."""
-    running = sum(cpu_s(child, children=True) for child in children_of(pid))
-    return cpu_s(pid, children=True) + running
+    return cpu_s(pid) + sum(map(cpu_s, children_of(pid)))
 
 
 class Watched(NamedTuple):
@@ -106,7 +113,8 @@ def watch(pid: int, store: str, seconds: float) -> list[Watched]:
         before_s, most, load, late = used_s(pid), 0, [], [0.0]
         while time.monotonic() < min(begin + 60, end):
             # Until a new process executes its program, its memory is the daemon's.
-            others = [one for one in children_of(pid) if cpu_s(one, children=True)]
+            own = sizes_of(pid)
+            others = [one for one in children_of(pid) if sizes_of(one) != own]
             most = max(most, sum(map(private_bytes, [pid, *others])))
             load.append(os.getloadavg()[0])
             new = set(windows_of(store)) - known

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # The file of the store that has the last status.
 STATUS = "status"
 SCHEMA = "prospect-daemon/1"
-_PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB", re.MULTILINE)
+_SIZES = re.compile(rb"^(VmHWM|VmRSS|RssFile):\s*(\d+) kB", re.MULTILINE)
 _PRIVATE = re.compile(rb"^Private_Dirty:\s*(\d+) kB", re.MULTILINE)
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -115,7 +115,8 @@ def figures_of(
 
 
 def used_now(sampling_pids: Iterable[int], writing: StoreWriting) -> Used:
-    """Return what the daemon took so far; its peak of memory is that since the last call.
+    """Return what the daemon took so far; its peak of memory is that since the last call, without
+    pages of files.
 
     Source: proc_pid_clear_refs(5), proc_pid_smaps(5), proc_pid_status(5).
 
@@ -125,12 +126,13 @@ def used_now(sampling_pids: Iterable[int], writing: StoreWriting) -> Used:
     """
     sampling_pids = list(sampling_pids)
     with open("/proc/self/status", "rb") as file:
-        found = _PEAK.search(file.read())
+        sizes = {name: 1024 * int(kb) for name, kb in _SIZES.findall(file.read())}
     with suppress(OSError), open("/proc/self/clear_refs", "wb") as file:
         file.write(b"5")
-    peak_bytes = 1024 * int(found[1]) if found else resident_bytes()
+    # The kernel takes back pages of files, such as symbol tables, when others want memory.
+    peak_bytes, now_bytes = (sizes[one] - sizes[b"RssFile"] for one in (b"VmHWM", b"VmRSS"))
     peak_bytes += sum(map(_private_bytes, writing.pids))
-    peak_bytes = max(peak_bytes, resident_bytes() + writing.child_bytes)
+    peak_bytes = max(peak_bytes, now_bytes + writing.child_bytes)
     peak_bytes += sum(map(_private_bytes, sampling_pids))
     cpu_s = _ended_s() + sum(map(_cpu_s, (*sampling_pids, *writing.pids)))
     return Used(time.monotonic(), cpu_s, peak_bytes)

@@ -5,6 +5,7 @@ import os
 import struct
 import zlib
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -329,13 +330,14 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
     for pid in range(1, 50):
         running[pid] = b"the first"
         watcher.add(pid)
-        watcher.look(is_last=True)
+        watcher.look()
         running[pid] = b"another program"
         watcher.add(pid)
         with monkeypatch.context() as patched:
             patched.setattr(Jvm, "look", unreadable)
             del running[pid]
-            watcher.look(is_last=True)
+            watcher._processes[pid].due_s = 0.0
+            watcher.look()
         kinds += [one.kind for one in listener.messages() if one.pid == pid]
     assert Counter(kinds) == {KIND_FILE: 49, KIND_END: 98}
     os.close(fd)
@@ -352,6 +354,27 @@ def test_a_jvm_that_compiles_nothing_is_looked_at_as_often_as_the_rate_pays_for(
     for _ in range(100):
         watcher._look_at(process)
     assert least_s <= process.wait_s <= most_s
+    os.close(fd)
+
+
+def test_the_last_look_takes_a_bounded_time_and_begins_with_the_longest_unread(monkeypatch):
+    now_s, looked = [100.0], []
+    monkeypatch.setattr(jvm_watcher.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(jvm_watcher.NewProcesses, "look", lambda _self: [])
+    fd = os.memfd_create("test")
+    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=0.0)
+
+    def slow(pid):
+        looked.append(pid)
+        now_s[0] += 0.9
+        return 0
+
+    for pid in range(9):
+        jvm = SimpleNamespace(has_begun=True, look=partial(slow, pid), left_out=0, uid=1)
+        watcher._processes[pid] = jvm_watcher._Process(jvm, b"", pid)
+        watcher._processes[pid].due_s = 200.0 - pid
+    watcher.look(is_last=True)
+    assert looked == [8, 7, 6]
     os.close(fd)
 
 

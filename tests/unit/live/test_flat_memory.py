@@ -13,11 +13,14 @@ import pytest
 from builders import runtime_frames as make
 from prospect.abi.recorded_facts import RecordingInfo
 from prospect.assembly.runtimes import code_objects
+from prospect.daemon.sampling import give_back
 from prospect.live.growing import GrowingProfile
 from prospect.live.record_limiters import Bounds
 from prospect.symbols import kept_names
 
-WINDOWS, WARM, WINDOW_NS = 300, 100, 60 * 10**9
+# Windows of a minute: a few hours, and a week.
+HOURS, WEEK = 300, 7 * 24 * 60
+WARM, WINDOW_NS = 100, 60 * 10**9
 EVENTS = (make.CLOCK, make.FRAMES)
 # No process of this machine has such numbers.
 FIRST_PID, PROCESSES = 1 << 23, 2
@@ -69,13 +72,22 @@ def window(number, library, chance):
     return b"".join(records)
 
 
-def test_memory_is_flat_over_hundreds_of_windows_with_new_processes_each(monkeypatch):
+def resident_mb():
+    """Return the memory of this process without pages of files, given back as a daemon does."""
+    give_back()
+    words = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@pytest.mark.parametrize("windows", [HOURS, pytest.param(WEEK, marks=pytest.mark.nightly)])
+def test_memory_is_flat_over_windows_with_new_processes_each(monkeypatch, windows):
     monkeypatch.setattr(kept_names, "_MOST_IMAGES", 50)
     monkeypatch.setattr(code_objects, "_MOST_BYTES", 1 << 16)
     bounds = Bounds(most_addresses=500, most_symbols=20_000, most_name_bytes=1 << 18)
     growing = GrowingProfile(bounds, stacks=True, use_cache=False)
-    library, chance, used, hits = a_library(), np.random.default_rng(3), [], 0
-    for number in range(1, WINDOWS + 1):
+    library, chance, hits = a_library(), np.random.default_rng(3), 0
+    used, resident = [], []
+    for number in range(1, windows + 1):
         interval = [number * WINDOW_NS, (number + 1) * WINDOW_NS]
         info = RecordingInfo(
             events=EVENTS, extras={"interval_ns": interval}, last_sample_ns=interval[1]
@@ -86,8 +98,11 @@ def test_memory_is_flat_over_hundreds_of_windows_with_new_processes_each(monkeyp
         if number >= WARM and number % 10 == 0:
             gc.collect()
             used.append(sys.getallocatedblocks())
-    assert hits == WINDOWS * PROCESSES * 10
+            resident.append(resident_mb())
+    assert hits == windows * PROCESSES * 10
     # Blocks of Python's allocator: objects of a few hundred bytes.
     early, late = np.median(used[:6]), np.median(used[-6:])
-    # An object for each process of the 140 windows between them would be more.
+    # An object for each process of the windows between them would be more.
     assert late - early < 140 * PROCESSES
+    # Two thousand bytes for each process of a week would be 40 MB.
+    assert np.median(resident[-6:]) - np.median(resident[:6]) < 8

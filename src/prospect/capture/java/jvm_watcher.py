@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 # as many seconds more as it takes to sample a CPU so often.
 _SOON_S, _LATE_S, _SESSION_SAMPLES = 0.005, 0.25, 100.0
 # Code that is there when a JVM is met, and that it compiles first, is read as soon as possible, as
-# far as that takes no longer than this.
-_FIRST_S = 1.0
+# far as that takes no longer than this in a recording, and in a session.
+_FIRST_S, _FIRST_SESSION_S = 1.0, 0.3
 _SLOWER = 1.3
+# The last look finds code that is new since each JVM was looked at; the recording waits for it.
+_LAST_S = 2.0
 # A JVM that has mapped its library is not ready for so long at most.
 _READY_S = 30.0
 _SEARCH_S = 1.0
@@ -100,6 +102,7 @@ class _Watcher:
         share = _share_for(session_hz)
         self._bounds = Bounds(share)
         self._rest = 1 / share
+        self._first_s = _FIRST_SESSION_S if session_hz else _FIRST_S
         self._late_s = _LATE_S + (_SESSION_SAMPLES / session_hz if session_hz else 0.0)
         self._processes: dict[int, _Process] = {}
         self._new = NewProcesses()
@@ -130,17 +133,22 @@ class _Watcher:
         self._processes[pid] = _Process(jvm, key, self._met)
 
     def look(self, *, is_last: bool = False) -> None:
-        """Look at the processes that are due, or at all of them."""
+        """Look at the processes that are due; the last time at all, those that are due first."""
         now_s = time.monotonic()
         if now_s >= self._search_s:
             begun_s = time.thread_time()
             for pid in self._new.look():
                 if pid not in self._processes and jvm_base(pid):
                     self.add(pid)
-            self._search_s = now_s + max(_SEARCH_S, self._rest * (time.thread_time() - begun_s))
-        for pid, process in list(self._processes.items()):
+            rest_s = self._rest * (time.thread_time() - begun_s)
+            self._search_s = now_s + max(_SEARCH_S, self._late_s, rest_s)
+        if is_last and self._forgets:
+            return  # nobody asks any more
+        for pid, process in sorted(self._processes.items(), key=lambda one: one[1].due_s):
             if process.due_s > now_s and not is_last:
-                continue
+                break
+            if is_last and time.monotonic() > now_s + _LAST_S:
+                break
             begun_s = time.thread_time()
             if is_last or self._bounds.may_read(process.jvm.uid):
                 try:
@@ -150,7 +158,7 @@ class _Watcher:
             used_s = time.thread_time() - begun_s
             self._bounds.has_read(process.jvm.uid, used_s)
             process.used_s += used_s
-            rest = self._rest if process.used_s > _FIRST_S else 1.0
+            rest = self._rest if process.used_s > self._first_s else 1.0
             process.due_s = time.monotonic() + max(process.wait_s, rest * used_s)
         self.say()
 
