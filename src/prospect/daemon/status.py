@@ -115,8 +115,9 @@ def figures_of(
 
 
 def used_now(sampling_pids: Iterable[int], writing: StoreWriting) -> Used:
-    """Return what the daemon took so far; its peak of memory is that since the last call, without
-    pages of files.
+    """Return what the daemon took so far.
+
+    Its peak of memory is that since the last call, without pages of files.
 
     Source: proc_pid_clear_refs(5), proc_pid_smaps(5), proc_pid_status(5).
 
