@@ -1,4 +1,4 @@
-"""Protocol Buffers → fields, none of whose lengths is believed.
+"""Protocol Buffers → fields, none of whose lengths is believed; recorders load this without numpy.
 
 Source: Protocol Buffers documentation, "Encoding".
 """
@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prospect.errors import RecordingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
 VARINT = 0
 _FIXED64 = 1
 LENGTH = 2
 _FIXED32 = 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
-_LONGEST_VARINT = 10
-_PACKED_AT_ONCE = 1 << 20
+LONGEST_VARINT = 10
 _MASK = 2**64 - 1
 
 
@@ -47,17 +42,17 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
                 yield tag >> 3, kind, value, b""
                 continue
             if value > end - at:
-                raise _damaged()
+                raise damaged()
             yield tag >> 3, kind, 0, data[at : at + value]
             at += value
         elif kind in _FIXED_BYTES:
             size = _FIXED_BYTES[kind]
             if size > end - at:
-                raise _damaged()
+                raise damaged()
             yield tag >> 3, kind, int.from_bytes(data[at : at + size], "little"), b""
             at += size
         else:
-            raise _damaged()
+            raise damaged()
 
 
 def begins_as_message(head: bytes, last_field: int) -> bool:
@@ -71,7 +66,7 @@ def begins_as_message(head: bytes, last_field: int) -> bool:
         try:
             value, at = _varint(head, at + 1)
         except RecordingError:
-            return len(head) - at <= _LONGEST_VARINT
+            return len(head) - at <= LONGEST_VARINT
         if kind == LENGTH:
             at += value
     return bool(head)
@@ -82,64 +77,13 @@ def signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Decode packed numbers of many messages at once.
-
-    Args:
-        parts: the packed field of each message.
-
-    Returns:
-        u64[m] the numbers, and i64[n + 1] where those of each message begin.
-
-    Raises:
-        RecordingError: a number is cut off or has more than 64 bits.
-    """
-    data = np.frombuffer(b"".join(parts), np.uint8)
-    ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
-    is_last = data < 0x80
-    if len(data) and not is_last[ends[ends > 0] - 1].all():
-        raise _damaged()
-    before = np.append(np.int32(0), np.cumsum(is_last, dtype=np.int32))
-    numbers = np.empty(int(before[-1]), np.uint64)
-    begin = 0
-    while begin < len(data):
-        # The cost of a number is its columns: a part of them at a time.
-        end = min(begin + _PACKED_AT_ONCE, len(data))
-        end -= int(is_last[begin:end][::-1].argmax())
-        numbers[before[begin] : before[end]] = _decoded(data[begin:end], is_last[begin:end])
-        begin = end
-    return numbers, np.append(0, before.take(ends)).astype(np.int64)
-
-
-def count_packed(parts: Sequence[bytes]) -> int:
-    """Return how many packed numbers there are, before any is decoded."""
-    return int(np.count_nonzero(np.frombuffer(b"".join(parts), np.uint8) < 0x80))
-
-
-def _decoded(data: NDArray[np.uint8], is_last: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Decode numbers that follow each other; the last one ends with the data."""
-    last = np.flatnonzero(is_last)
-    if not len(last):
-        raise _damaged()
-    first = np.append(0, last[:-1] + 1)
-    size = last - first + 1
-    if size.max() > _LONGEST_VARINT:
-        raise _damaged()
-    numbers = np.zeros(len(last), np.uint64)
-    for nth in range(int(size.max())):
-        rows = np.flatnonzero(size > nth)
-        bits = data.take(first.take(rows) + nth).astype(np.uint64) & np.uint64(0x7F)
-        numbers[rows] |= bits << np.uint64(7 * nth)
-    return numbers
-
-
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for nth, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+    for nth, byte in enumerate(data[at : at + LONGEST_VARINT]):
         value |= (byte & 0x7F) << (7 * nth)
         if byte < 0x80:
             return value & _MASK, at + nth + 1
-    raise _damaged()
+    raise damaged()
 
 
 def encode_varint(value: int) -> bytes:
@@ -152,5 +96,6 @@ def encode_varint(value: int) -> bytes:
     return bytes(found)
 
 
-def _damaged() -> RecordingError:
+def damaged() -> RecordingError:
+    """Return what says that a message cannot be read."""
     return RecordingError("damaged pprof profile: it ends too early, or is none")

@@ -15,11 +15,11 @@ import numpy as np
 
 from prospect.columns.protobuf_fields import (
     LENGTH,
+    LONGEST_VARINT,
     VARINT,
-    count_packed,
+    damaged,
     encode_varint,
     fields,
-    packed,
     signed,
 )
 from prospect.errors import RecordingError
@@ -367,11 +367,11 @@ def _read_samples(parts: Sequence[bytes]) -> _Samples:
         label_count += len(found[3])
         if label_count > _MOST_MESSAGES:
             raise _too_many("labels")
-    check_frames(count_packed(locations))
-    if count_packed(values) > _MOST_MESSAGES:
+    check_frames(_count_packed(locations))
+    if _count_packed(values) > _MOST_MESSAGES:
         raise _too_many("values")
-    location_id, location_start = packed(locations)
-    numbers, value_start = packed(values)
+    location_id, location_start = _packed(locations)
+    numbers, value_start = _packed(values)
     sizes = np.diff(value_start)
     if (sizes != sizes[0]).any() or not sizes[0]:
         raise RecordingError("damaged pprof profile: its samples have different numbers of values")
@@ -472,3 +472,59 @@ def _weighted(
         count=events.count,
         period=events.period,
     )
+
+
+# Packed numbers of many messages at once.
+
+_PACKED_AT_ONCE = 1 << 20
+
+
+def _packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Decode packed numbers of many messages at once.
+
+    Args:
+        parts: the packed field of each message.
+
+    Returns:
+        u64[m] the numbers, and i64[n + 1] where those of each message begin.
+
+    Raises:
+        RecordingError: a number is cut off or has more than 64 bits.
+    """
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
+    is_last = data < 0x80
+    if len(data) and not is_last[ends[ends > 0] - 1].all():
+        raise damaged()
+    before = np.append(np.int32(0), np.cumsum(is_last, dtype=np.int32))
+    numbers = np.empty(int(before[-1]), np.uint64)
+    begin = 0
+    while begin < len(data):
+        # The cost of a number is its columns: a part of them at a time.
+        end = min(begin + _PACKED_AT_ONCE, len(data))
+        end -= int(is_last[begin:end][::-1].argmax())
+        numbers[before[begin] : before[end]] = _decoded(data[begin:end], is_last[begin:end])
+        begin = end
+    return numbers, np.append(0, before.take(ends)).astype(np.int64)
+
+
+def _count_packed(parts: Sequence[bytes]) -> int:
+    """Return how many packed numbers there are, before any is decoded."""
+    return int(np.count_nonzero(np.frombuffer(b"".join(parts), np.uint8) < 0x80))
+
+
+def _decoded(data: NDArray[np.uint8], is_last: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Decode numbers that follow each other; the last one ends with the data."""
+    last = np.flatnonzero(is_last)
+    if not len(last):
+        raise damaged()
+    first = np.append(0, last[:-1] + 1)
+    size = last - first + 1
+    if size.max() > LONGEST_VARINT:
+        raise damaged()
+    numbers = np.zeros(len(last), np.uint64)
+    for nth in range(int(size.max())):
+        rows = np.flatnonzero(size > nth)
+        bits = data.take(first.take(rows) + nth).astype(np.uint64) & np.uint64(0x7F)
+        numbers[rows] |= bits << np.uint64(7 * nth)
+    return numbers

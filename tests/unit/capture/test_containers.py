@@ -6,6 +6,8 @@ import base64
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -400,3 +402,11 @@ def test_a_kubelet_is_one_of_this_machine(url, is_one):
     assert is_kubelet(url) is is_one
     if not is_one:
         assert containers_of_kubelet(url) == {}
+
+
+def test_a_recorder_asks_a_runtime_without_numpy():
+    words = "import sys, prospect.capture.machine.container_servers; print('numpy' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert ran.stdout == "False\n"

@@ -22,7 +22,6 @@ import stat
 import struct
 import time
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -32,17 +31,11 @@ from prospect.errors import RecordingError
 from prospect.files.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     # pod, namespace, container, image
     Names = tuple[str, str, str, str]
 
-SOCKETS = (
-    "/run/containerd/containerd.sock",
-    "/run/crio/crio.sock",
-    "/run/k3s/containerd/containerd.sock",
-    "/run/cri-dockerd.sock",
-)
 LARGEST_ANSWER_BYTES = 1 << 24
 LONGEST_ANSWER_S = 1.0
 
@@ -65,14 +58,15 @@ _FIRST, _SECOND = 1, 2
 _HTTP_OK = 200
 
 
-def containers_of_runtime(root: str, owner: int) -> dict[str, Names]:
+def containers_of_runtime(sockets: Sequence[str], root: str, owner: int) -> dict[str, Names]:
     """Ask the first runtime that answers.
 
     Args:
-        root: below which its socket is.
+        sockets: where runtimes listen.
+        root: below which their sockets are.
         owner: who must own the socket and the process that answers.
     """
-    for path in SOCKETS:
+    for path in sockets:
         with suppress(OSError, RecordingError):
             return dict(_listed(_call(path, root, owner)))
     return {}
@@ -80,6 +74,8 @@ def containers_of_runtime(root: str, owner: int) -> dict[str, Names]:
 
 def containers_of_kubelet(url: str) -> dict[str, Names]:
     """Ask a kubelet's read-only port, such as ``http://127.0.0.1:10255/pods``."""
+    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - only where it is asked
+
     parts = urlsplit(url)
     found: dict[str, Names] = {}
     with suppress(OSError, ValueError, HTTPException, RecursionError):

@@ -50,6 +50,12 @@ _OCI = (
 )
 _DOCKER = "/var/lib/docker/containers"
 _PODMAN = "/var/lib/containers/storage/overlay-containers/containers.json"
+_SOCKETS = (
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/run/cri-dockerd.sock",
+)
 _LOGS, _POD_LOGS = "/var/log/containers", "/var/log/pods"
 # Of annotations and labels: pod, its namespace, the container's name, the image.
 _KEYS = (
@@ -156,6 +162,9 @@ class ContainerNames:
         if now - self._asked_at < _ASK_AGAIN_S:
             return
         self._asked_at = now
+        sockets = [one for one in _SOCKETS if os.path.lexists(f"{self._root}{one}")]
+        if not (sockets or self._kubelet):
+            return  # importing what asks would take longer than all else here
         try:
             from prospect.capture.machine.container_servers import (  # noqa: PLC0415 - rarely needed
                 containers_of_kubelet,
@@ -164,7 +173,7 @@ class ContainerNames:
         except ImportError:  # a target has files alone
             return
 
-        found = containers_of_runtime(self._root, self._owner)
+        found = containers_of_runtime(sockets, self._root, self._owner)
         if self._kubelet and not missing <= found.keys():
             found = {**found, **containers_of_kubelet(self._kubelet)}
         for identity in missing & found.keys():
