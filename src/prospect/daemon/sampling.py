@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.daemon.daemon_limits import (
@@ -25,6 +26,7 @@ from prospect.daemon.daemon_limits import (
     MOST_SYMBOLS,
     MOST_WAITING_BYTES,
 )
+from prospect.files.untrusted_open import start_opener
 from prospect.light import Closing
 from prospect.live.record_limiters import Bounds, ShortLivesLimiter
 from prospect.live.session import LiveSession
@@ -156,6 +158,8 @@ class Sampling(Closing):
             CaptureError: the whole system may not be sampled; says what to do.
         """
         self._options = options
+        with suppress(OSError):
+            start_opener()  # while this process is small: it keeps a copy of what it has now
         self._session = LiveSession(
             RecordOptions(
                 frequency_hz=options.frequency_hz,
@@ -215,8 +219,11 @@ class Sampling(Closing):
 
     @property
     def child_pids(self) -> list[int]:
-        """The processes that sample next to this one."""
-        return self._session.child_pids
+        """The processes that sample next to this one, and the one that opens files for it."""
+        try:
+            return [*self._session.child_pids, start_opener()]
+        except OSError:
+            return self._session.child_pids
 
     def take(self) -> tuple[Window, int]:
         """End the window; return it, and how many samples the kernel could not deliver.

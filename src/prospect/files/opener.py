@@ -126,6 +126,20 @@ class Opener:
             return Refusal.SILENT
         return answer
 
+    def start(self) -> int:
+        """Start the child, unless it is there; return its process.
+
+        It has a copy of the memory that this process has when it is started: a program that grows
+        starts it early.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        with self._turn:
+            if self._socket is None:
+                self._start()
+            return self._child.pid
+
     def close(self) -> None:
         """Let the child go."""
         if self._socket is None:

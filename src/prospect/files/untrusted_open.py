@@ -94,6 +94,11 @@ class _Found(NamedTuple):
     facts: FileFacts
 
 
+def start_opener() -> int:
+    """Start the process that opens files, as `Opener.start`; return it."""
+    return _opener.start()
+
+
 def open_named(  # noqa: PLR0913 - a keyword for each
     path: bytes,
     named_by: int,

@@ -56,6 +56,15 @@ def held_by_child(opener: Opener) -> int:
     return len(list(Path(f"/proc/{opener._child.pid}/fd").iterdir()))
 
 
+def test_a_child_that_was_started_early_is_the_one_that_answers(
+    tmp_path: Path, opener: Opener
+) -> None:
+    pid = opener.start()
+    (tmp_path / "file").write_bytes(b"good")
+    assert content(opener, tmp_path / "file") == b"good"
+    assert (opener.start(), opener._child.pid) == (pid, pid)
+
+
 @pytest.mark.parametrize(
     ("written", "refusal"), [(TOO_LARGE, Refusal.UNFIT), (UNREADABLE, Refusal.MISSING)]
 )
