@@ -65,7 +65,8 @@ def package(agent: str, magic: bytes = b"") -> bytes:
         for module, source in sorted(modules(agent).items()):
             path = _inside(module, BYTECODE_SUFFIXES[0] if is_same else SOURCE_SUFFIXES[0])
             archive.writestr(path, _byte_code(module, source) if is_same else lowered(source))
-    made = zlib.compress(packed.getvalue(), 6)
+    # 2 % smaller than at level 6, for 0.1 s once; CPython 3.13 has more byte code than 3.11.
+    made = zlib.compress(packed.getvalue(), 8)
     if kept:
         kept.put(name, [made])
         kept.evict((".recorder",), _MOST_KEPT_BYTES)
