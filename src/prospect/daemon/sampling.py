@@ -26,7 +26,7 @@ from prospect.daemon.daemon_limits import (
     MOST_SYMBOLS,
     MOST_WAITING_BYTES,
 )
-from prospect.files.untrusted_open import start_opener
+from prospect.files.untrusted_open import opener_pids, start_opener
 from prospect.light import Closing
 from prospect.live.record_limiters import Bounds, ShortLivesLimiter
 from prospect.live.session import LiveSession
@@ -220,10 +220,7 @@ class Sampling(Closing):
     @property
     def child_pids(self) -> list[int]:
         """The processes that sample next to this one, and the one that opens files for it."""
-        try:
-            return [*self._session.child_pids, start_opener()]
-        except OSError:
-            return self._session.child_pids
+        return [*self._session.child_pids, *opener_pids()]
 
     def take(self) -> tuple[Window, int]:
         """End the window; return it, and how many samples the kernel could not deliver.

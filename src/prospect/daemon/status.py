@@ -101,7 +101,7 @@ def figures_of(
         "objects_without_names": totals.without_names,
         "left_out": list(totals.left_out),
         "complaint": writing.complaint,
-        "cpu_s": _ended_s() + sum(map(_cpu_s, (*(sampling_pids or ()), *writing.pids))),
+        "cpu_s": _used_s(sampling_pids or (), writing),
         "cpu_percent": ceiling.cpu_percent,
         "cpu_limit_percent": options.cpu_limit_percent,
         "memory_peak_bytes": ceiling.peak_bytes,
@@ -135,14 +135,14 @@ def used_now(sampling_pids: Iterable[int], writing: StoreWriting) -> Used:
     peak_bytes += sum(map(_private_bytes, writing.pids))
     peak_bytes = max(peak_bytes, now_bytes + writing.child_bytes)
     peak_bytes += sum(map(_private_bytes, sampling_pids))
-    cpu_s = _ended_s() + sum(map(_cpu_s, (*sampling_pids, *writing.pids)))
-    return Used(time.monotonic(), cpu_s, peak_bytes)
+    return Used(time.monotonic(), _used_s(sampling_pids, writing), peak_bytes)
 
 
-def _ended_s() -> float:
-    """Return the CPU seconds of this process and of its children that have ended."""
+def _used_s(sampling_pids: Iterable[int], writing: StoreWriting) -> float:
+    """Return the CPU seconds of this process, of its children that have ended and of these."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    ended_s = sum(one.ru_utime + one.ru_stime for one in used)
+    return ended_s + sum(map(_cpu_s, (*sampling_pids, *writing.pids)))
 
 
 def keep_status(store: StoreDirectory, figures: Mapping[str, Any]) -> None:

@@ -126,8 +126,13 @@ class Opener:
             return Refusal.SILENT
         return answer
 
-    def start(self) -> int:
-        """Start the child, unless it is there; return its process.
+    @property
+    def pid(self) -> int:
+        """The child, 0 if there is none."""
+        return self._child.pid
+
+    def start(self) -> None:
+        """Start the child, unless it is there.
 
         It has a copy of the memory that this process has when it is started: a program that grows
         starts it early.
@@ -138,7 +143,6 @@ class Opener:
         with self._turn:
             if self._socket is None:
                 self._start()
-            return self._child.pid
 
     def close(self) -> None:
         """Let the child go."""

@@ -94,9 +94,14 @@ class _Found(NamedTuple):
     facts: FileFacts
 
 
-def start_opener() -> int:
-    """Start the process that opens files, as `Opener.start`; return it."""
-    return _opener.start()
+def start_opener() -> None:
+    """Start the process that opens files, as `Opener.start`."""
+    _opener.start()
+
+
+def opener_pids() -> list[int]:
+    """Return the process that opens files, if there is one."""
+    return [_opener.pid] if _opener.pid else []
 
 
 def open_named(  # noqa: PLR0913 - a keyword for each

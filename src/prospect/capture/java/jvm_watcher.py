@@ -134,6 +134,8 @@ class _Watcher:
 
     def look(self, *, is_last: bool = False) -> None:
         """Look at the processes that are due; the last time at all, those that are due first."""
+        if is_last and self._forgets:
+            return  # nobody asks any more
         now_s = time.monotonic()
         if now_s >= self._search_s:
             begun_s = time.thread_time()
@@ -142,8 +144,6 @@ class _Watcher:
                     self.add(pid)
             rest_s = self._rest * (time.thread_time() - begun_s)
             self._search_s = now_s + max(_SEARCH_S, self._late_s, rest_s)
-        if is_last and self._forgets:
-            return  # nobody asks any more
         for pid, process in sorted(self._processes.items(), key=lambda one: one[1].due_s):
             if process.due_s > now_s and not is_last:
                 break

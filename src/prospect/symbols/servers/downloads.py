@@ -492,7 +492,7 @@ class _HttpsConnection(http.client.HTTPSConnection):
 
 
 class _PublicHttpConnection(_HttpConnection):
-    """The same to a public address: a name may stand for another one than a moment ago."""
+    """The same, to public addresses only: a name may have another address by now."""
 
     def connect(self) -> None:
         """Connect; say nothing to an address that is not public."""
