@@ -96,7 +96,10 @@ def test_books_of_a_busy_machine_balance(tmp_path):
 
 
 def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
-    command = burners(os.cpu_count(), 1.0)
+    # One on each CPU: the scheduler would put both on one while the other serves timers.
+    busy = f"taskset -c $i '{sys.executable}' -c '{BURN.format(1.0)}'"
+    cpus = " ".join(map(str, sorted(os.sched_getaffinity(0))))
+    command = "bash", "-c", f"for i in {cpus}; do {busy} & done; wait"
     rate_hz = min(100_000, int(MOST_SAMPLES.read_text()))
     found = []
     # A host that takes the CPU meanwhile makes time that is neither used nor idle: the quietest of
@@ -108,7 +111,11 @@ def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
     # No more of it is idle than the kernel says, in hundredths of a second.
     most_s = accounting.accounted_idle_s + 0.02
     assert (accounting.idle_s <= most_s).all(), (accounting.idle_s, most_s)
-    assert (accounting.by_cpu.recorded > 0.5 * accounting.by_cpu.expected).all()
+    counts = accounting.by_cpu
+    # At such a rate the kernel may stop the timers, and a reader that is late loses samples. One
+    # CPU may be idle while the other, which serves the recorder, still works.
+    found = counts.recorded + counts.throttled + counts.lost
+    assert (found > 0.5 * (counts.expected - counts.idle)).all(), counts
 
 
 @pytest.mark.parallel

@@ -120,9 +120,17 @@ def count_ticks(
     missing = _missing(grid, gaps, group, is_idle, np.isfinite(idle_s))
     idle_hits = by_clock(grid.members.counted(is_idle[:-1]))
     expected = summed(_expected(clocks, grid))
-    period_ns = usable_periods_ns(clocks)[np.unique(group, return_index=True)[1]]
+    first = np.unique(group, return_index=True)[1]
+    period_s = usable_periods_ns(clocks)[first] * 1e-9
+    _, of_cpu, cpu_clocks = np.unique(
+        np.stack((clocks.cpu[first], clocks.event[first])),
+        axis=1,
+        return_inverse=True,
+        return_counts=True,
+    )
+    most_idle = _most_idle(idle_s, period_s, cpu_clocks.take(of_cpu.reshape(-1)), expected)
     held_up = missing[:, GAP_INNER, _BUSY]
-    missing = _by_accounting(missing, idle_s, period_ns * 1e-9, idle_hits, expected)
+    missing, room = _by_accounting(missing, most_idle, idle_hits)
     # A timer that came back on time while its CPU was busy: nothing else explains it.
     dropped = np.where(profile.run.dropped_share > 0, missing[:, GAP_INNER, _BUSY] - held_up, 0)
     cut_off = missing[:, GAP_END].sum(axis=1) if profile.run.is_cut else np.zeros_like(expected)
@@ -133,7 +141,7 @@ def count_ticks(
     has_others = np.zeros(group_count, np.bool_)
     has_others[group] = clocks.clock == 0
     reported = summed(np.clip(clocks.lost, 0, _MOST_TICKS))
-    lost, missing = _share_out(reported, missing, has_others)
+    lost, missing = _share_out(reported, missing, room, has_others)
     dropped = np.minimum(dropped, missing[:, _BUSY])
     counts = TickCounts(
         expected=expected,
@@ -198,51 +206,64 @@ def _missing(
     return ticks.astype(np.int64).reshape(-1, GAP_KINDS, _STATES)
 
 
+def _most_idle(
+    idle_s: NDArray[np.float64], period_s: NDArray[np.float64], cpu_clocks: Rows, expected: Rows
+) -> NDArray[np.float64]:
+    """Return f64[g]: how many ticks of each clock the kernel's accounting allows to be idle.
+
+    Args:
+        idle_s: f64[g] idle time of its CPU by /proc/stat, nan if it is not known: then all.
+        period_s: f64[g].
+        cpu_clocks: i64[g] how many clocks its CPU has.
+        expected: i64[g].
+    """
+    in_accounting = idle_s / period_s
+    busy = np.maximum(expected - in_accounting, 0.0) / np.maximum(expected, 1)
+    # The sampling error of a sum of independent clocks, in equal parts.
+    sampling = _HALF_WIDTH * np.sqrt(in_accounting * busy / cpu_clocks)
+    error = 1 / (_ACCOUNTING_HZ * period_s) + sampling
+    most = in_accounting + np.where(in_accounting > 0, error, 0.0)
+    return np.nan_to_num(most, nan=np.inf)
+
+
 def _by_accounting(
-    missing: Rows,
-    idle_s: NDArray[np.float64],
-    period_s: NDArray[np.float64],
-    idle_hits: Rows,
-    expected: Rows,
-) -> Rows:
+    missing: Rows, most_idle: NDArray[np.float64], idle_hits: Rows
+) -> tuple[Rows, NDArray[np.float64]]:
     """Count ticks that may have passed while idle as such, as far as the kernel's accounting goes.
 
     Args:
         missing: i64[g, GAP_KINDS, _STATES].
-        idle_s: f64[g] idle time by /proc/stat, nan if it is not known: then all count.
-        period_s: f64[g].
+        most_idle: f64[g].
         idle_hits: i64[g] samples of the idle CPU.
-        expected: i64[g].
 
     Returns:
-        i64[g, GAP_KINDS, 2]: those of _BUSY and _IDLE.
+        i64[g, GAP_KINDS, 2]: those of _BUSY and _IDLE; and f64[g] how many more may be idle.
     """
-    in_accounting = idle_s / period_s
-    busy = np.maximum(expected - in_accounting, 0.0) / np.maximum(expected, 1)
-    error = 1 / (_ACCOUNTING_HZ * period_s) + _HALF_WIDTH * np.sqrt(in_accounting * busy)
-    most = in_accounting + np.where(in_accounting > 0, error, 0.0)
     # Ticks of full buffers are mostly lost, and not missing: they take nothing from the others.
     between = missing[:, :, _IDLE].sum(axis=1) - missing[:, GAP_FULL, _IDLE]
-    left = np.nan_to_num(most, nan=np.inf) - idle_hits - between
+    left = most_idle - idle_hits - between
     known = missing[:, :, : _IDLE + 1].copy()
     for kind in (GAP_INNER, GAP_END, GAP_FULL):
         may_be = missing[:, kind, _MAY_BE_IDLE]
         idle = np.clip(np.rint(left), 0, may_be).astype(np.int64)
         known[:, kind] += np.stack((may_be - idle, idle), axis=1)
         left -= idle
-    return known
+    return known, np.maximum(left, 0.0)
 
 
-def _share_out(reported: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tuple[Rows, Rows]:
+def _share_out(
+    reported: Rows, missing: Rows, room: NDArray[np.float64], has_others: NDArray[np.bool_]
+) -> tuple[Rows, Rows]:
     """Charge losses to the gaps that may hold them.
 
     Losses at the very end of a run have no record that says when they were. Ticks missing next to
-    losses are idle in the same proportion as in the other gaps: of a long gap, how late the sample
-    after it was says little.
+    losses are idle in the same proportion as in the other gaps, as far as the kernel's accounting
+    goes: of a long gap, how late the sample after it was says little.
 
     Args:
         reported: i64[g] losses as the kernel counted them.
         missing: i64[g, GAP_KINDS, 2] ticks without a sample.
+        room: f64[g] how many of those that are idle the accounting leaves.
         has_others: bool[g] whether the counter counts other records too: that of the one clock
             that reports mappings and tasks does. Samples beyond the ticks due are of that kind.
 
@@ -257,7 +278,10 @@ def _share_out(reported: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> 
         left -= taken
         witness = np.where(inner.sum(axis=1, keepdims=True) > 0, inner, missing[:, kind])
         idle_share = witness[:, _IDLE] / np.maximum(witness.sum(axis=1), 1)
-        idle = np.rint((ticks - taken) * idle_share).astype(np.int64)
+        # Those of the gap itself are in the accounting already.
+        most = missing[:, kind, _IDLE] + room
+        idle = np.rint(np.minimum((ticks - taken) * idle_share, most)).astype(np.int64)
+        room = most - idle
         rest[:, _IDLE] += idle
         rest[:, _BUSY] += ticks - taken - idle
     # No tick is lost and missing: a loss may have its record behind a sample of another clock.
