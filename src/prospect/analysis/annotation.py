@@ -72,12 +72,8 @@ def annotate(
 ) -> tuple[AnnotationView, TextAnnotation | JsonAnnotation]:
     """Read a recording, disassemble the chosen functions, and pair them with their renderer.
 
-    Args:
-        path: a perf.data file, "-" for a pipe on standard input; or a profile whose objects are
-            known by path and build id, as a part of a store.
-        options: what was asked for.
-        naming: how addresses are named.
-        sinks: what receives progress and remarks meanwhile.
+    `path` is a perf.data file, "-" for a pipe on standard input; or a profile whose objects are
+    known by path and build id, as a part of a store.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
@@ -219,11 +215,7 @@ def annotate_sources(
 ) -> AnnotatedSources:
     """Read a recording and find the source line of every hit.
 
-    Args:
-        path: a perf.data file, "-" for a pipe on standard input.
-        options: what was asked for.
-        naming: how addresses are named.
-        sinks: what receives progress and remarks meanwhile.
+    `path` is a perf.data file, "-" for a pipe on standard input.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.

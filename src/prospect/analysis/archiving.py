@@ -65,12 +65,7 @@ def write_archive(
 ) -> Archive:
     """Archive a recording; the file appears under its name when it is whole.
 
-    Args:
-        path: a perf.data file.
-        output: the file to write.
-        naming: how addresses are named.
-        sinks: what receives progress and remarks meanwhile.
-        whole_images: whether images with hits are kept with all their bytes.
+    Images with hits are kept with all their bytes if `whole_images`.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.
@@ -94,12 +89,6 @@ def make_archive(
     path: str, naming: NamingOptions, sinks: Callbacks, *, whole_images: bool = False
 ) -> Archive:
     """Ask this machine all that reports on a recording need.
-
-    Args:
-        path: a perf.data file.
-        naming: how addresses are named.
-        sinks: what receives progress and remarks meanwhile.
-        whole_images: whether images with hits are kept with all their bytes.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.

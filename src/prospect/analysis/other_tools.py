@@ -30,10 +30,7 @@ _DEFAULT_PROGRAM = "a.out"
 def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | None:
     """Read a profile of another tool; None for what may be a recording.
 
-    Args:
-        path: the file.
-        head: its first bytes.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` next to it.
+    `head` is the file's first bytes; `program` wrote a gmon.out, "" for ``a.out`` next to it.
 
     Raises:
         RecordingError: the file is damaged, or of a kind that is known and not read.

@@ -111,11 +111,7 @@ def build_profile(
 ) -> Profile:
     """Decode, place and name every sample of a recording.
 
-    Args:
-        source: the recording; read to its end.
-        naming: how addresses are named.
-        wanted: what the profile holds besides its hits.
-        sinks: what receives progress and remarks meanwhile.
+    The source is read to its end.
 
     Raises:
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
@@ -159,12 +155,7 @@ def profile_of_events(
 ) -> Profile:
     """Place and name every sample of decoded records.
 
-    Args:
-        events: the records.
-        info: what their recording says of itself.
-        naming: how addresses are named.
-        wanted: what the profile holds besides its hits.
-        sinks: what receives progress and remarks meanwhile.
+    `info` is what their recording says of itself.
     """
     return _profile_of([events], info, _Order(naming, wanted, sinks, None, may_spend=False))
 

@@ -32,12 +32,8 @@ def read_profile(
 ) -> Profile:
     """Read a recording or a profile of another tool.
 
-    Args:
-        path: the file, "-" for a recording on standard input.
-        naming: how addresses are named.
-        wanted: what the profile holds besides its hits.
-        sinks: what receives progress and remarks meanwhile.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` next to it.
+    `path` is "-" for a recording on standard input; `program` wrote a gmon.out, "" for ``a.out``
+    next to it.
 
     Raises:
         RecordingError: the file cannot be read, or is of no kind that is known.

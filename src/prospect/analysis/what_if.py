@@ -44,11 +44,8 @@ def what_if(
 ) -> WhatIf:
     """Read a recording, and replay the command's run with changes.
 
-    Args:
-        path: a recording with switches, "-" for one on standard input.
-        changes: all at once; if there are none, the hottest functions one by one, twice as fast.
-        naming: how addresses are named.
-        sinks: what receives progress and remarks meanwhile.
+    `path` is a recording with switches, "-" for one on standard input. All changes are made at
+    once; without any, the hottest functions become twice as fast, one by one.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.

@@ -144,11 +144,7 @@ class Breakdown(Record):
         )
 
     def errors(self, parts: Parts | None = None) -> RowErrors:
-        """Estimate how sure the rows are.
-
-        Args:
-            parts: of several tables, as of `error_bars`.
-        """
+        """Estimate how sure the rows are."""
         if not (self.design.has_bars and len(self)):
             unknown = np.full(len(self), np.nan)
             return RowErrors(unknown, np.zeros(len(self), np.bool_), unknown)
@@ -190,12 +186,8 @@ def breakdown(
 ) -> Breakdown:
     """Add hits up by keys, and take the rows with most time.
 
-    Args:
-        profile: completed.
-        design: of the event whose hits are chosen.
-        chosen: bool[h] the hits that are added up.
-        keys: i64[h] each, what they are added up by.
-        bound: which rows are shown.
+    `chosen`, bool[h], are the hits of the design's event that are added up; `keys`, i64[h] each,
+    are what they are added up by.
     """
     hits, at = profile.hits, np.flatnonzero(chosen)
     row_of, first_at = combined([key.take(at) for key in keys])
@@ -241,11 +233,8 @@ def rows_by_keys(
 ) -> Breakdown:
     """Add an event's hits up by dimensions.
 
-    Args:
-        event: of a report.
-        keys: of `SORT_KEYS`.
-        bound: which rows are shown; None for those that pass the report's threshold.
-        idle: whether CPUs with nothing to do are in rows, too.
+    Without a `bound` the rows are those that pass the report's threshold. CPUs with nothing to do
+    are in rows too if `idle`.
     """
     report = event.report
     profile = kept_apart(report.profile, keys)

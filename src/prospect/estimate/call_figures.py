@@ -97,12 +97,7 @@ def call_figures(
 ) -> CallFigures:
     """Gather what is known of each counted function, in the processes of `-V detail`.
 
-    Args:
-        counts: of the profile.
-        profile: completed.
-        event_index: the event whose samples are the time.
-        detail: whose calls count; of gaps between windows only the command and its descendants are
-            known.
+    Of gaps between windows, only the calls of the command and its descendants are known.
     """
     chosen = _chosen_processes(counts, profile, detail)
     counted = calls_by_function(counts, chosen)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from prospect.estimate.accounting.agreement import Agreement
     from prospect.estimate.accounting.lateness import LateFunctions, Lateness
     from prospect.estimate.accounting.sample_accounting import SampleAccounting
-    from prospect.estimate.annotate.event_code import EventCode
-    from prospect.estimate.annotate.event_lines import EventLines
+    from prospect.estimate.annotate.event_lines import EventCode, EventLines
     from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.call_estimates import CallEstimates
@@ -89,7 +88,7 @@ class EventReport(EventView):
         """Its hits by instruction; None unless asked for."""
         if not self.report.disassemble:
             return None
-        from prospect.estimate.annotate.event_code import event_code  # noqa: PLC0415 - rarely asked for
+        from prospect.estimate.annotate.event_lines import event_code  # noqa: PLC0415 - rarely asked for
 
         return event_code(self.report, self, self.report.disassemble)
 

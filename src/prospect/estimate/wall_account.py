@@ -125,10 +125,8 @@ def wall_account(
 ) -> WallAccount | None:
     """Add up the pieces of the critical path; None for a profile without one.
 
-    Args:
-        profile: with its waits.
-        by_function: the same with fewer hits.
-        event_index: the event whose samples divide the time on CPUs.
+    `by_function` is the same profile with fewer hits; the samples of the event divide the time on
+    CPUs.
     """
     path = profile.wall
     if path is None or not len(path):
@@ -173,14 +171,7 @@ class Owned(NamedTuple):
 def rows_by_owner(
     profile: CompleteProfile, by_function: ProfileByFunction, event_index: int, pieces: Owned
 ) -> Iterator[tuple[int, WallRow]]:
-    """Yield rows for pieces that are alike, each with their owner, without a program and a share.
-
-    Args:
-        profile: with its waits.
-        by_function: the same with fewer hits.
-        event_index: the event whose samples divide the time on CPUs.
-        pieces: with their owners.
-    """
+    """Yield rows for pieces that are alike, with their owners, without a program and a share."""
     yield from _running(by_function, event_index, pieces)
     yield from _by_host(pieces)
     yield from _waiting(pieces)
@@ -349,13 +340,7 @@ def _blocked(profile: CompleteProfile, pieces: Owned) -> Iterator[tuple[int, Wal
 def takers_by_owner(
     profile: CompleteProfile, programs: Programs, pieces: Owned
 ) -> Iterator[tuple[int, Taker]]:
-    """Yield who had the CPUs that pieces waited for, each with the owner, the longest first.
-
-    Args:
-        profile: completed.
-        programs: of the pieces.
-        pieces: with their owners.
-    """
+    """Yield who had the CPUs that pieces waited for, each with the owner, the longest first."""
     had, quota = pieces.path.takers, pieces.quota
     program = programs.number(had.process_index, had.name_index) + 2
     program = np.where(had.tid > 0, program, np.where(had.tid == 0, 0, 1))

@@ -63,11 +63,6 @@ def callees_of_event(
     """Return the rows of one event, most time first; none without callers.
 
     CPUs with nothing to do and Prospect itself are in no row.
-
-    Args:
-        profile: with call stacks.
-        detail: the `-V` that is shown.
-        event_index: row of its events.
     """
     samples = stack_samples(profile, "4")
     is_aside = profile.processes.is_recorder.take(profile.hits.process_index)
@@ -80,13 +75,7 @@ def callees_of_event(
 def callees_rows(
     graph: CallGraph, totals: FrameTotals, found: list[Spender]
 ) -> tuple[CalleesRow, ...]:
-    """Return the rows of these functions.
-
-    Args:
-        graph: the calls of one event.
-        totals: of its frames.
-        found: the functions.
-    """
+    """Return the rows of these functions."""
     frames = np.array([one.frame for one in found], np.int64)
     if graph.event.is_waiting or not found:
         half_widths = np.full(len(found), np.nan)

@@ -44,9 +44,7 @@ def on_critical_path(profile: Profile) -> Profile:
 def samples_on(path: WallPath, samples: SampleTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the samples that hit a thread of the path while it was on it, and their pieces.
 
-    Args:
-        path: of a command, or of turns: a sample is in as many pieces as have it.
-        samples: of the same recording.
+    The path is a command's, or of turns: a sample is in as many pieces as have it.
     """
     nothing = np.empty(0, np.int64)
     pieces = np.flatnonzero(path.state == PATH_RAN)
@@ -69,10 +67,7 @@ def waits_on(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the pieces whose wait is in the table, and its rows there, i64[k] each.
 
-    Args:
-        path: of a command, or of turns.
-        waits: of the same recording.
-        state: of the pieces: PATH_BLOCKED or PATH_WAITED.
+    `state` is that of the pieces: PATH_BLOCKED or PATH_WAITED.
     """
     pieces = np.flatnonzero(path.state == state)
     rows = np.flatnonzero(waits.is_runnable == (state == PATH_WAITED))

@@ -99,9 +99,7 @@ class EntryReasonFigures(Record):
     def of_process(self, row: int, *, calls_in_one: bool = False) -> EntryReasonRows:
         """Return the entry reasons of a row of the process table.
 
-        Args:
-            row: the process.
-            calls_in_one: whether all system calls are one row.
+        All system calls are one row if `calls_in_one`.
         """
         chosen = self._by_process.rows(row)
         entry_reason, place = self._entry_reason.take(chosen), len(self._entry_reasons) + chosen
@@ -129,9 +127,7 @@ class EntryReasonFigures(Record):
     def places_of_calls(self, names: Sequence[str], process: int = -1) -> NDArray[np.int64]:
         """Find system calls as `EntryReasonRows.place` does, i64[n]; -1 for those without a hit.
 
-        Args:
-            names: the system calls.
-            process: the row of the process, -1 for all of them together.
+        `process` is a row of the process table, -1 for all processes together.
         """
         if process == -1:
             entry_reason = place = np.arange(len(self._entry_reasons))
@@ -185,11 +181,7 @@ def entry_reason_figures(
 ) -> EntryReasonFigures:
     """Add up the kernel time of a completed profile by process and entry reason.
 
-    Args:
-        profile: as `complete` returns it.
-        event_index: the event whose samples count.
-        totals: the hits of the same event by process.
-        threshold_s: `-k`: rows of less time count as not shown.
+    Rows of less time than `threshold_s` (`-k`) count as not shown.
 
     Raises:
         RenderError: the entry reasons do not add up to the kernel's hits, which would be a defect

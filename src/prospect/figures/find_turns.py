@@ -1,4 +1,16 @@
-"""The turns of a server's threads: from the end of an idle wait to the start of the next one."""
+"""The turns of a server's threads: from the end of an idle wait to the start of the next one.
+
+The kind of a turn is the outermost function that distinguishes turns of a program from each other.
+Each turn has stacks of its own thread: of its samples and of its waits. It belongs to its heaviest
+stack. If turns with functions of the user's own code on their stacks have much of a program's time,
+only these functions count, otherwise all but those in which programs and threads begin. From the
+outermost one on, the stacks of a program's turns are followed as long as most turns go on in the
+same function. If they then go on in several functions, and a turn has stacks in one of these alone,
+each is a kind. If a turn has stacks in several of them, they are parts of one kind, and so are all
+below. A kind has the name of its first function that is not on the way to the idle wait.
+
+If turns without a stack have most of the time, their kind is the system call of their idle wait.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +18,299 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import alike
+from prospect.columns.grouping import alike, group_sums
 from prospect.columns.moments import moment_keys
 from prospect.columns.sorting import distinct
-from prospect.figures.report.idle_waits import (
-    CONDITION,
-    LOOP,
-    POLL,
-    READ,
-    SCHEDULER,
-    SLEEP,
-)
+from prospect.columns.table_rows import gather
+from prospect.figures.calls.own_code import is_anonymous, is_named, is_own_code, is_start
+from prospect.figures.report.idle_waits import CONDITION, LOOP, POLL, READ, SCHEDULER, SLEEP
 from prospect.figures.report.waiting import blocked_waits
 from prospect.figures.stacks.call_forest import levels
-from prospect.figures.turn_kinds import StacksOfTurns, turn_kinds
+from prospect.figures.stacks.stack_weights import paths
 from prospect.profile.model import TURN_CUT, TURN_WHOLE
-from prospect.records import Record
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.figures.report.waiting import BlockedWaits
+    from prospect.figures.stacks.frames import NamedForest
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import ThreadTimes
+
+
+OTHER_TURNS = "other turns"
+AFTER = "after "  # and the system call of the idle wait
+_MOST_GROUPS = 100  # programs and idle waits, those with most turns
+_MOST_TURNS = 20_000  # of a group, evenly spaced, whose stacks are looked at
+_LEAST_OWN = 0.25  # of the time of a program's turns is in those with the user's own code
+_LEAST_KNOWN = 0.5  # of it is in those with a stack
+_LEAST_SHARE = 0.05  # of them, in a kind
+_LEAST_TURNS = 3
+_MOST = 0.5  # of the turns go on in one function
+_SAME = 0.9  # of a kind's turns are in the function that names it
+_MOST_MIXED = 0.2  # of turns with several stacks are in several functions: these are no kinds
+_LEAST_SEVERAL = 5
+
+
+class StacksOfTurns(Record):
+    """Stacks of turns: the turn, the stack (of the program's functions), and its weight in ns.
+
+    Attributes:
+        turn: i64[e].
+        row: i64[e] of a forest.
+        weight: i64[e].
+        is_wait: bool[e] whether it is of a wait: of these there is one for each.
+    """
+
+    turn: NDArray[np.int64]
+    row: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    is_wait: NDArray[np.bool_]
+
+
+class TurnKinds(NamedTuple):
+    """The kind of each turn, i32[n], a row of the names."""
+
+    of_turn: NDArray[np.int32]
+    names: list[str]
+
+
+def turn_kinds(
+    stacks: StacksOfTurns,
+    blocked: BlockedWaits,
+    wait: NDArray[np.int64],
+    group: NDArray[np.int64],
+    length_ns: NDArray[np.int64],
+) -> TurnKinds:
+    """Name the kind of each turn.
+
+    Args:
+        stacks: of the turns.
+        blocked: the waits, with the forest of stacks.
+        wait: i64[n] the idle wait next to each turn.
+        group: i64[n] a number of each turn's program and idle wait.
+        length_ns: i64[n] of each turn.
+    """
+    names: dict[str, int] = {}
+    calls = [names.setdefault(f"{AFTER}{name}", len(names)) for name in blocked.names]
+    index = np.array(calls, np.int32).take(blocked.name.take(wait))
+    is_stack = blocked.own_forest.depth.take(stacks.row) > 0  # more than the place of a sample
+    stacks = gather(stacks, np.flatnonzero(is_stack))
+    idle_row = blocked.user_stacks.user_row.take(blocked.stack_row.take(blocked.rows.take(wait)))
+    groups, count = np.unique(group, return_counts=True)
+    is_named = np.zeros(len(wait), np.bool_)
+    for tree, least in _trees(blocked):
+        of_tree = tree.stacks(stacks)
+        main = _heaviest(of_tree, len(wait))
+        for number in groups[np.argsort(-count, kind="stable")][:_MOST_GROUPS].tolist():
+            turns = np.flatnonzero((group == number) & ~is_named)
+            known = turns[main.take(turns) >= 0]
+            # Many turns may be short: several processes wake up for one request.
+            known_ns, whole_ns = (length_ns.take(rows).sum() for rows in (known, turns))
+            if len(known) < _LEAST_TURNS or known_ns < least * whole_ns:
+                continue
+            idle = tree.row_of.take(distinct(idle_row.take(turns)))
+            found = _Kinds(tree, of_tree, main, known).named(idle)
+            if found.names:
+                rows = [names.setdefault(name, len(names)) for name in (*found.names, OTHER_TURNS)]
+                index[turns] = np.array(rows, np.int32).take(found.of_row.take(main.take(turns)))
+                is_named[turns] = True
+    return _only_used(TurnKinds(index, list(names)))
+
+
+def _only_used(kinds: TurnKinds) -> TurnKinds:
+    used = distinct(kinds.of_turn)
+    index = np.searchsorted(used, kinds.of_turn).astype(np.int32)
+    return TurnKinds(index, [kinds.names[row] for row in used.tolist()])
+
+
+def _heaviest(stacks: StacksOfTurns, turns: int) -> NDArray[np.int64]:
+    """Return the stack of each turn with most weight, i64[n], -1 for none."""
+    main = np.full(turns, -1, np.int64)
+    if len(stacks.turn):
+        (turn, row), (weight,) = group_sums([stacks.turn, stacks.row], [stacks.weight])
+        order = np.lexsort((weight, turn))
+        main[turn.take(order)] = row.take(order)  # the last of a turn stays
+    return main
+
+
+class _Tree:
+    """Stacks of a profile without some of their functions."""
+
+    def __init__(self, forest: NamedForest, labels: list[str], is_kept: NDArray[np.bool_]) -> None:
+        """Leave functions out.
+
+        `is_kept`, bool[f], are the frames that stay.
+        """
+        kept = is_kept.take(forest.frame_index)
+        # Rows of this tree for those of the forest, and one more for none.
+        self.row_of = np.full(len(forest) + 1, -1, np.int64)
+        self.labels: list[str] = []
+        caller: list[int] = []
+        depth: list[int] = []
+        number: dict[tuple[int, int], int] = {}
+        for rows in levels(forest.depth):
+            above = self.row_of.take(forest.caller_index.take(rows))
+            self.row_of[rows] = above
+            stays = np.flatnonzero(kept.take(rows))
+            pairs = alike((above.take(stays) + 1, forest.frame_index.take(rows.take(stays))))
+            found = []
+            for at in stays.take(pairs.row).tolist():
+                key = int(above[at]), int(forest.frame_index[rows[at]])
+                if key not in number:
+                    number[key] = len(caller)
+                    caller.append(key[0])
+                    depth.append(depth[key[0]] + 1 if key[0] >= 0 else 0)
+                    self.labels.append(labels[key[1]])
+                found.append(number[key])
+            self.row_of[rows.take(stays)] = np.array(found, np.int64).take(pairs.place)
+        self.caller_index = np.array(caller, np.int64)
+        self.depth = np.array(depth, np.int64)
+        self._levels = levels(self.depth)
+
+    def stacks(self, stacks: StacksOfTurns) -> StacksOfTurns:
+        """Return stacks as rows of this tree, without those that have none."""
+        found = replace(stacks, row=self.row_of.take(stacks.row))
+        return gather(found, np.flatnonzero(found.row >= 0))
+
+    def paths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the way to each row begins, and the rows on these."""
+        return paths(self.caller_index, self.depth, rows)
+
+    def below(self, roots: Sequence[int]) -> NDArray[np.int64]:
+        """Return which root each row is below, i64[t + 1], their number for none and for -1."""
+        found = np.full(len(self.depth) + 1, len(roots), np.int64)
+        found[list(roots)] = np.arange(len(roots))
+        for rows in self._levels[1:]:
+            above = found.take(self.caller_index.take(rows))
+            found[rows] = np.where(found.take(rows) == len(roots), above, found.take(rows))
+        return found
+
+
+def _trees(blocked: BlockedWaits) -> Iterator[tuple[_Tree, float]]:
+    """Yield the stacks of the user's own functions, then of all but starts of programs.
+
+    Next to each is which part of the time of a program's turns such turns have to have.
+    """
+    frames, labels, _ = blocked.forest
+    profile = blocked.samples.profile
+    is_plain = np.array([_may_name(name) for name in labels], np.bool_)
+    is_own = is_own_code(profile, frames) & is_named(profile, frames) & is_plain
+    yield _Tree(blocked.own_forest, labels, is_own), _LEAST_OWN
+    yield _Tree(blocked.own_forest, labels, is_plain), _LEAST_KNOWN
+
+
+def _may_name(name: str) -> bool:
+    """Return whether a function is neither where programs begin nor within another function."""
+    begins = is_start(name) or is_start(name.rpartition(".")[2])
+    return not (begins or is_anonymous(name) or "<locals>" in name)
+
+
+class _Named(NamedTuple):
+    """Kinds of a program: `names`, and i64[t + 1] of rows of the forest, len(names) for others."""
+
+    names: list[str]
+    of_row: NDArray[np.int64]
+
+
+class _Kinds:
+    """The way from the outermost functions of a program's turns to where these part."""
+
+    def __init__(
+        self,
+        tree: _Tree,
+        stacks: StacksOfTurns,
+        main: NDArray[np.int64],
+        known: NDArray[np.int64],
+    ) -> None:
+        """Follow the turns of a program.
+
+        Args:
+            tree: the stacks.
+            stacks: of all turns.
+            main: i64[n] the stack that each turn belongs to.
+            known: i64[k] the program's turns that have one, ascending.
+        """
+        self._tree = tree
+        self._turns = known[:: len(known) // _MOST_TURNS + 1]
+        self._of_turns = gather(stacks, np.flatnonzero(np.isin(stacks.turn, self._turns)))
+        rows, count = np.unique(main.take(self._turns), return_counts=True)
+        start, path = tree.paths(rows)
+        nodes, place = np.unique(path, return_inverse=True)
+        amount = np.bincount(place, np.repeat(count, np.diff(start)), len(nodes))
+        self._amount = dict(zip(nodes.tolist(), amount.tolist(), strict=True))
+        self._callees: dict[int, list[int]] = {}
+        callers = tree.caller_index.take(nodes)
+        for node, caller in zip(nodes.tolist(), callers.tolist(), strict=True):
+            self._callees.setdefault(caller, []).append(node)
+
+    def named(self, idle_rows: NDArray[np.int64]) -> _Named:
+        """Return the kinds; none if the turns have nothing in common.
+
+        `idle_rows`, i64[i], are the stacks of the group's idle waits, -1 for none.
+        """
+        _, idle = self._tree.paths(idle_rows[idle_rows >= 0])
+        is_idle = set(idle.tolist())
+        way, parts = self._way()
+        named = {part: self._name(self._with_most(part), is_idle) for part in parts}
+        if way and not parts:
+            named = {way[-1]: self._name(way, is_idle)}
+        names = list(dict.fromkeys(named.values()))
+        number = [*(names.index(name) for name in named.values()), len(names)]
+        return _Named(names, np.array(number, np.int64).take(self._tree.below(list(named))))
+
+    def _way(self) -> tuple[list[int], list[int]]:
+        """Return the functions that most turns have, and those where they part, if they do."""
+        least = max(_LEAST_SHARE * len(self._turns), _LEAST_TURNS)
+        way: list[int] = []
+        amount = float(len(self._turns))
+        while True:
+            callees = self._callees.get(way[-1] if way else -1, [])
+            found = [row for row in callees if self._amount[row] >= least]
+            if len(found) == 1 and self._amount[found[0]] >= _MOST * amount:
+                way.append(found[0])
+                amount = self._amount[found[0]]
+            else:
+                return way, found if len(found) > 1 and self._are_kinds(found) else []
+
+    def _with_most(self, row: int) -> list[int]:
+        """Return a row and those below it that nearly all of its turns have."""
+        least = _SAME * self._amount[row]
+        way: list[int] = []
+        below: int | None = row
+        while below is not None:
+            way.append(below)
+            callees = self._callees.get(below, [])
+            below = next((one for one in callees if self._amount[one] >= least), None)
+        return way
+
+    def _name(self, way: list[int], is_idle: Container[int]) -> str:
+        """Return the first function on the way that is not on that to an idle wait."""
+        return self._tree.labels[next((row for row in way if row not in is_idle), way[-1])]
+
+    def _are_kinds(self, rows: list[int]) -> bool:
+        """Return whether turns with stacks below one of these rows have none below another.
+
+        All waits of a turn are known, so one is enough to tell; of samples it takes two.
+        """
+        stacks = self._of_turns
+        below = self._tree.below(rows).take(stacks.row)
+        is_in = np.flatnonzero(below < len(rows))
+        if not len(is_in):
+            return False
+        turn, row = stacks.turn.take(is_in), below.take(is_in)
+        _, place = np.unique(turn, return_inverse=True)
+        tells = np.bincount(place, stacks.is_wait.take(is_in)) > 0
+        tells |= np.bincount(place) > 1
+        (turn, _), _ = group_sums([place, row], [np.ones(len(row), np.int64)])
+        is_mixed = np.bincount(turn, minlength=len(tells)) > 1
+        several = int(np.count_nonzero(tells))
+        mixed = int(np.count_nonzero(tells & is_mixed))
+        return several >= _LEAST_SEVERAL and mixed <= _MOST_MIXED * several
+
 
 # Not the end of a child or a thread: what that did belongs to the turn.
 _ENDS = (LOOP, POLL, SLEEP, CONDITION, READ, SCHEDULER)
@@ -114,11 +394,7 @@ class _Idle(Record):
 
 
 def find_turns(profile: CompleteProfile) -> FoundTurns | None:
-    """Find the turns of all threads but Prospect's own; None if no thread has an idle wait.
-
-    Args:
-        profile: with its waits and the times of its threads.
-    """
+    """Find the turns of all threads but Prospect's own; None if no thread has an idle wait."""
     blocked = blocked_waits(profile, "4", alone=False)
     threads = profile.threads
     if blocked is None or threads is None:

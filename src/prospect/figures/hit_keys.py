@@ -121,9 +121,7 @@ class HitColumns:
     def named(self, index: NDArray[np.int64], names: Sequence[str]) -> Keys:
         """Return keys that are the distinct names of a table's rows.
 
-        Args:
-            index: i64[h] the row of each hit.
-            names: of each row.
+        `index`, i64[h], is the row of each hit.
         """
         number: dict[str, int] = {}
         rows = np.array([number.setdefault(name, len(number)) for name in names], np.int64)
@@ -216,9 +214,7 @@ class SampleColumns:
 def hit_keys(profile: ProfileByFunction, dimension: str) -> Keys:
     """Return what each hit has of a dimension.
 
-    Args:
-        profile: completed, and kept apart by the dimension if its table of hits does not say.
-        dimension: its name.
+    The profile is completed, and kept apart by the dimension if its table of hits does not say.
 
     Raises:
         UsageError: the profile does not say.
@@ -280,10 +276,7 @@ def _values(profile: Profile, one: Dimension) -> tuple[NDArray[np.int64] | None,
 def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _AnyProfile:
     """Return a profile with a row of hits for each row and value that there are samples of.
 
-    Args:
-        profile: with samples.
-        values: i64[n] what each of them has of the dimension.
-        one: the dimension.
+    `values`, i64[n], are what each sample has of the dimension.
     """
     hits, samples = profile.hits, profile.samples
     known, class_of_sample = np.unique(values, return_inverse=True)

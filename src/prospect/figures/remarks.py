@@ -79,11 +79,7 @@ def run_notes(
 ) -> tuple[str, ...]:
     """Return what this run could not see, and what the report does about it.
 
-    Args:
-        profile: what is reported on.
-        events: those of its events that the report shows.
-        asked: the `-V` that was asked for.
-        shown: the `-V` that is shown.
+    `asked` is the `-V` that was asked for, `shown` the one that is shown.
     """
     notes = list(limits_of(profile, shown))
     if profile.run.has_user_callers and profile.stacks is None:
@@ -202,13 +198,7 @@ def has_chosen(profile: ProfileByFunction, detail: Detail) -> bool:
 
 
 def below_thresholds(seconds: float, user_threshold_s: float, kernel_threshold_s: float) -> str:
-    """Say that no function has enough time to be shown.
-
-    Args:
-        seconds: the time of all of them.
-        user_threshold_s: `-m`.
-        kernel_threshold_s: `-k`.
-    """
+    """Say that no function has enough time to be shown."""
     return (
         f"No function passes -m {user_threshold_s:g} and -k {kernel_threshold_s:g}, all together "
         f"have {seconds:.3g} s: give -m 0 -k 0, or name a function."

@@ -36,13 +36,7 @@ _DEPENDENT = "dependent"
 
 
 class Condition(NamedTuple):
-    """The condition that one word makes of a sample; one of the patterns or numbers has to fit.
-
-    Attributes:
-        word: that was given.
-        patterns: of a word of text.
-        numbers: of a word of numbers.
-    """
+    """The condition that one word makes of a sample; one of the patterns or numbers has to fit."""
 
     word: Word
     patterns: tuple[str, ...] = ()
@@ -59,12 +53,7 @@ class Condition(NamedTuple):
         return self.word.name == _DEPENDENT
 
     def is_met(self, name: str, object_kind: int = -1) -> bool:
-        """Whether a name, or a number as text, is meant.
-
-        Args:
-            name: of what the word chooses by.
-            object_kind: of an object.
-        """
+        """Whether a name, or a number as text, is meant."""
         if self.is_of_objects:
             is_meant = object_kind in DEPENDENT_KINDS or bool(re.search(SHARED_LIBRARY, name))
         elif self.word.is_number:
@@ -91,10 +80,6 @@ class Names(NamedTuple):
 
 def names_of(samples: StackSamples, word: Word) -> Names | None:
     """Return what a word compares; None if the samples do not say.
-
-    Args:
-        samples: of all processes.
-        word: one that means no other.
 
     Raises:
         UsageError: no recording says it.

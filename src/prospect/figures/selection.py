@@ -123,11 +123,7 @@ def _of_hits(
 ) -> _AnyProfile:
     """Return a profile of some of the hits; its samples are still those of all.
 
-    Args:
-        profile: of all hits, and of the waits that stay, whose stacks have their new numbers.
-        hit: those that stay.
-        process: those that stay.
-        stacks: those that stay, whose locations are numbered as in `profile`.
+    The locations of `stacks` are numbered as in `profile`.
     """
     hits, waits = gather(profile.hits, hit.rows), profile.waits
     tables = [table for table in (hits, waits) if table is not None]

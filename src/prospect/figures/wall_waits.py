@@ -80,12 +80,7 @@ UNKNOWN = Reason("", "")
 
 
 def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int32], list[Reason]]:
-    """Return the reason of each piece, a row i32[p] of the reasons; the first one is unknown.
-
-    Args:
-        profile: with its waits.
-        path: its critical path.
-    """
+    """Return the reason of each piece, a row i32[p] of the reasons; the first one is unknown."""
     row = np.zeros(len(path), np.int32)
     waits = profile.waits
     if waits is None or not len(waits):

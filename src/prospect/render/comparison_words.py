@@ -13,8 +13,8 @@ from prospect.render.encoding import significant
 from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
+    from prospect.estimate.compare.changes import Verdict
     from prospect.estimate.compare.comparison import Comparison
-    from prospect.estimate.compare.condition_verdict import Verdict
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 

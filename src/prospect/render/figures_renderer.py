@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 class FiguresRenderer(Renderer):
-    """A format that writes the figures of the report.
-
-    Attributes:
-        shows_code: whether it has instructions.
-        shows_lines: whether it has source lines.
-    """
+    """A format that writes the figures of the report."""
 
     shows_code: ClassVar[bool] = False
     shows_lines: ClassVar[bool] = False

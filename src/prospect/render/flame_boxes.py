@@ -112,12 +112,7 @@ class FlameGraph(Record):
 
 
 def flame_graph(samples: StackSamples, *, inlined: bool) -> FlameGraph:
-    """Add up samples.
-
-    Args:
-        samples: with their stacks.
-        inlined: whether inlined functions are separate frames.
-    """
+    """Add up samples."""
     profile = samples.profile
     frames = frame_table(profile, inlined=inlined)
     forest = named_forest(samples.stacks, frames)

@@ -70,10 +70,7 @@ def short_name(name: str, width: int, object_name: str = "") -> str:
 def short_names(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
     """Return names in at most `width` columns, different ones still different if possible.
 
-    Args:
-        names: as of `short_name`.
-        width: the same.
-        objects: the file of each; none for not known.
+    `objects` are the files that they are in, none if not known.
     """
     files = objects or [""] * len(names)
     found = [short_name(name, width, file) for name, file in zip(names, files, strict=True)]

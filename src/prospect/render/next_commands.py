@@ -63,11 +63,7 @@ NOTHING = Repeated()
 def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated) -> Iterator[str]:
     """Yield the commands; none if no command can read the recording.
 
-    Args:
-        view: the report.
-        short: its first screen.
-        recording: what to call the recording in a command line, "" if it is not kept.
-        repeated: what they repeat of the command line.
+    `recording` is what to call the recording in a command line, "" if it is not kept.
     """
     commands: list[tuple[str, ...]]
     if view.profile.run.store_part:

@@ -88,11 +88,6 @@ def format_of(name: str) -> Format:
 def renderer_class(name: str, *, is_sorted: bool = False, has_columns: bool = False) -> Any:
     """Return the class of the renderer called `name`.
 
-    Args:
-        name: of the format.
-        is_sorted: whether one table is asked for, by the keys of `--sort`.
-        has_columns: whether one with columns for each class of `--columns` is.
-
     Raises:
         UsageError: there is no such format.
     """
@@ -111,10 +106,7 @@ def renderer_class(name: str, *, is_sorted: bool = False, has_columns: bool = Fa
 def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any) -> Renderer:
     """Return the renderer called `name`.
 
-    Args:
-        name: of the format.
-        asked: the options of the report.
-        options: fields of `Renderer`, which override those of `asked`.
+    `options` are fields of `Renderer`, which override those of `asked`.
 
     Raises:
         UsageError: there is no such format, or it has no part for an option.

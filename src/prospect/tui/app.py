@@ -1,25 +1,558 @@
-"""Keys and the mouse on the screen of ``prospect top``."""
+"""The screen of ``prospect top``: keys and the mouse, and the loop that asks for new figures.
+
+One loop does all that takes time, in threads: it takes in what was recorded, computes the page that
+is looked at, saves and clears, one after the other. Only a page that a key asks for is computed
+while new figures are being taken in, from those before: on a busy machine that may take seconds.
+Keys that only move the cursor are drawn from the page that is there. How often new figures are
+asked for depends on what they cost.
+
+Nobody waits for its threads when the screen is closed, as the end of an asyncio loop waits for its
+executor, however long that works.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import codecs
+import contextlib
 import os
+import select
+import signal
+import threading
+import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.binding import Binding
+from textual.drivers.linux_driver import LinuxDriver
 
-from prospect.tui.drawing import help_height
-from prospect.tui.rows import PAGES
-from prospect.tui.screen import HELP_CLOSED, TopScreen
-from prospect.tui.widgets import PromptLine, Question, overwrite_question, save_question
+from prospect.errors import ProspectError
+from prospect.records import Record, field, replace
+from prospect.tui.drawing import (
+    HEAD_LINES,
+    Mode,
+    Screen,
+    draw_beginning,
+    draw_foot,
+    draw_head,
+    draw_help,
+    draw_help_status,
+    draw_message,
+    draw_patience,
+    draw_rows,
+    draw_status,
+    help_height,
+)
+from prospect.tui.figures import live_figures
+from prospect.tui.pictures import Cursor, PageState, Picture, take_picture
+from prospect.tui.rows import PAGES, Place
+from prospect.tui.table_pages import ASCII, BLOCKS, CodeMemory
+from prospect.tui.widgets import (
+    Lines,
+    PromptLine,
+    Question,
+    RowLines,
+    overwrite_question,
+    save_question,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from prospect.tui.widgets import RowLines
+    from prospect.live.session import LiveState
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.lines import Span
+    from prospect.tui.rows import Row
+
+
+_LARGEST_READ = 1 << 12
+# How often the parser looks whether an escape key was typed alone.
+_TICK_S = 0.05
+
+
+class Keyboard(LinuxDriver):
+    """A terminal whose input, typed or pasted, may be anything, and which is let go of at once.
+
+    The library's own loop ends, and the screen with it, at bytes that are no UTF-8, such as those
+    of a key of another encoding. At the end of the screen it lets a person wait for 0.2 s.
+    """
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        """Take over the terminal of `app`; options as the library gives them."""
+        super().__init__(app, **options)
+        self._end_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def run_input_thread(self) -> None:
+        """Read what is typed until the input is disabled; forget what is no text."""
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
+        sources = (self.fileno, self._end_fd)
+        while not self.exit_event.is_set():
+            typed = b""
+            if self.fileno in select.select(sources, (), (), _TICK_S)[0]:
+                try:
+                    typed = os.read(self.fileno, _LARGEST_READ)
+                except OSError:
+                    return  # the terminal is gone
+                if not typed:
+                    return
+            # To the parser an empty text is the end of all.
+            text = decode(typed)
+            for message in (*(parser.feed(text) if text else ()), *parser.tick()):
+                self.process_message(message)
+
+    def disable_input(self) -> None:
+        """End the reading, without waiting for the next key."""
+        os.eventfd_write(self._end_fd, 1)
+        super().disable_input()
+        os.eventfd_read(self._end_fd)
+
+
+_FOOT_LINES = 2
+_MESSAGE_S = 10.0
+_PATIENCE_S = 0.3
+# All that would end the process and leave the terminal as it is, but its own faults.
+_ENDING = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    signal.SIGXCPU,
+)
+HELP_CLOSED = -1
+_Result = TypeVar("_Result")
+
+
+class Background:
+    """Threads that work for one screen."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any work is not done yet."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    async def run(self, work: Callable[[], _Result]) -> _Result:
+        """Return what `work` returns, or raise what it raises; called off, it is left to itself."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[_Result] = loop.create_future()
+
+        def settle(put: Callable[[], None]) -> None:
+            if not done.done():
+                put()
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller that waits for it
+                failure = error
+                end = lambda: done.set_exception(failure)  # noqa: E731 - one of two
+            else:
+                end = lambda: done.set_result(result)  # noqa: E731 - one of two
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, end)
+
+        thread = threading.Thread(target=run, name="look", daemon=True)
+        self._threads = [one for one in self._threads if one.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+        return await done
+
+    def wait(self) -> None:
+        """Wait until all work is done."""
+        for thread in self._threads:
+            thread.join()
+
+
+class Trail(Record):
+    """The place of a person, and the places that Esc leads back to.
+
+    Attributes:
+        here: what is looked at.
+        before: what was looked at before, the latest last.
+    """
+
+    here: PageState = field(default_factory=PageState)
+    before: tuple[PageState, ...] = ()
+
+    def entered(self, row: Row) -> Trail:
+        """Go where a row leads; stay where it leads nowhere."""
+        if not isinstance(row.target, Place):
+            return self
+        return Trail(self.here.at(row.target), (*self.before, self.here))
+
+    def back(self) -> Trail:
+        """Take the filter away, or else go back."""
+        if self.here.words:
+            return self.filtered("")
+        return Trail(self.before[-1], self.before[:-1]) if self.before else self
+
+    def turned(self, step: int) -> Trail:
+        """Go to a neighbouring page."""
+        return self._on(self.here.place.turned(step))
+
+    def numbered(self, number: int) -> Trail:
+        """Go to one of the neighbouring pages by its number, from 1."""
+        pages = self.here.place.pages
+        if number > len(pages):
+            return self
+        return self._on(replace(self.here.place, page=pages[number - 1]))
+
+    def _on(self, place: Place) -> Trail:
+        if place == self.here.place:
+            return self
+        return replace(self, here=self.here.at(place))
+
+    def filtered(self, words: str) -> Trail:
+        """Show only rows with `words` in a name."""
+        return replace(self, here=replace(self.here, words=words, cursor=Cursor()))
+
+    def reordered(self) -> Trail:
+        """Order rows by something else."""
+        return replace(self, here=self.here.reordered())
+
+    def with_cursor(self, cursor: Cursor) -> Trail:
+        """Choose another row."""
+        return replace(self, here=replace(self.here, cursor=cursor))
+
+
+class TopScreen(App[None]):
+    """The screen; `app` has the keys.
+
+    Attributes:
+        failure: why it ended by itself, None if it did not.
+        ended_by: the signal that ended it, 0 for none.
+        trail: where a person is.
+        is_idle: whether all that was asked for is done.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+    CSS = """
+    Screen, Lines { background: ansi_default; color: ansi_default; }
+    Lines { width: 100%; height: 1; }
+    #head { height: 4; }
+    #rows { height: 1fr; }
+    """
+
+    def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
+        """Show what `source` sees.
+
+        Args:
+            source: asked from a thread, never two things at once.
+            use_cache: whether symbol tables are kept on disk between runs.
+        """
+        super().__init__(Keyboard, ansi_color=True)
+        self.animation_level = "none"
+        self.failure: ProspectError | None = None
+        self.ended_by = 0
+        self.trail = Trail()
+        self.is_idle = False
+        self._watch = Watch(source, use_cache=use_cache)
+        self._help_top = HELP_CLOSED
+        self._message = ""
+        self._is_warning = False
+        self._message_until = 0.0
+        self._jobs: list[Callable[[], str]] = []
+        self._wake = asyncio.Event()
+        self._looks, self._saves = Background(), Background()
+        self._ramp = ASCII if os.environ.get("TERM") == "linux" else BLOCKS
+
+    def is_working(self) -> bool:
+        """Wait for what is being saved; return whether a look goes on that nobody will see."""
+        self._saves.wait()
+        return self._looks.is_busy
+
+    def compose(self) -> ComposeResult:
+        """Make the parts of the screen, from the top."""
+        yield Lines(id="head")
+        yield RowLines(id="rows")
+        yield Lines(id="status")
+        yield Lines(id="foot")
+        yield PromptLine()
+
+    def on_load(self) -> None:
+        """End in good order where a signal asks for it, from before the terminal is changed."""
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._end_by, number)
+
+    def on_mount(self) -> None:
+        """Begin to watch."""
+        self.app_resume_signal.subscribe(self, self._draw_all)
+        self.run_worker(self._go_on())
+
+    def on_resize(self) -> None:
+        """Draw for the new size, once the parts have theirs."""
+        self.call_after_refresh(self._draw if self._watch.picture else self._draw_beginning)
+
+    def _draw_beginning(self) -> None:
+        """Show that it works, before there is a figure: names are read first."""
+        if not self._watch.picture and self.is_running:
+            self.query_one("#rows", Lines).show(draw_beginning(self.size.width))
+
+    def _draw_all(self, _app: App[None]) -> None:
+        """Draw the whole screen, which another program may have used meanwhile."""
+        for part in self.query(Lines):
+            part.refresh()
+        self.screen.refresh()
+
+    def _end_by(self, number: int) -> None:
+        self.ended_by = number
+        self.exit()
+
+    async def _go_on(self) -> None:
+        """Take in, compute and draw, until the screen is closed."""
+        due_s = 0.0
+        try:
+            while True:
+                self._wake.clear()
+                is_due = time.monotonic() >= due_s
+                if is_due:
+                    await self._take_in()
+                # Also where figures are due: the key's wake is forgotten by now.
+                await self._do_jobs()
+                await self._look()
+                if is_due:
+                    due_s = time.monotonic() + self._watch.next_pause_s()
+                    self._draw()
+                self.is_idle = not self._wake.is_set()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), max(due_s - time.monotonic(), 0.0))
+                self.is_idle = False
+        except ProspectError as error:
+            self.failure = error
+            self.exit()
+
+    async def _take_in(self) -> None:
+        """Take in what was recorded; meanwhile answer keys from the figures that there are."""
+        taking = asyncio.ensure_future(self._looks.run(self._watch.advance))
+        try:
+            while self._watch.picture and not taking.done():
+                waking = asyncio.ensure_future(self._wake.wait())
+                await asyncio.wait((taking, waking), return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
+                if self._wake.is_set() and not taking.done():
+                    self._wake.clear()
+                    await self._look()
+            if news := await taking:
+                self._say(news, is_warning=True)
+        finally:
+            taking.cancel()
+
+    async def _do_jobs(self) -> None:
+        """Do what takes long and was asked for by a key."""
+        while self._jobs:
+            try:
+                self._say(await self._saves.run(self._jobs.pop(0)))
+            except ProspectError as error:
+                self._say(str(error), is_warning=True)
+
+    async def _look(self) -> None:
+        """Compute the page of where a person is by now, and draw it."""
+        page_state = self.trail.here
+        picture = await self._looks.run(partial(self._watch.look, page_state))
+        begin_s = time.thread_time()
+        here = self.trail.here
+        if here.view != page_state.view:
+            self._wake.set()
+            return
+        page, cursor = picture.page, here.cursor
+        if page.is_text:
+            cursor = cursor.opened(page.rows, page.opens_at, self._height)
+        else:
+            cursor = cursor.followed(page.rows, self._height)
+        self.trail = self.trail.with_cursor(cursor)
+        self._draw()
+        self._watch.spend(time.thread_time() - begin_s)
+
+    @property
+    def _height(self) -> int:
+        """How many rows fit."""
+        return max(self.size.height - HEAD_LINES - _FOOT_LINES, 1)
+
+    @property
+    def _mode(self) -> Mode:
+        """The settings of a person."""
+        return Mode(self.trail.here.words, self._watch.is_frozen, self._watch.pause_s)
+
+    @property
+    def _seen(self) -> tuple[Picture, PageState] | None:
+        """The page that is looked at, None while it is being computed, and from where."""
+        picture, page_state = self._watch.picture, self.trail.here
+        return (picture, page_state) if picture and picture.view == page_state.view else None
+
+    def _draw(self) -> None:
+        """Show what is known; only lines that changed reach the terminal."""
+        seen = self._seen
+        if seen is None or not self.is_running:
+            return
+        picture, page_state = seen
+        screen = Screen(self.size.width, self._height, self._ramp)
+        lines = {part: self.query_one(f"#{part}", Lines) for part in ("head", "rows", "status")}
+        lines["head"].show(draw_head(picture, page_state, screen, self._mode))
+        if self._help_top == HELP_CLOSED:
+            lines["rows"].show(draw_rows(picture, page_state, screen))
+        else:
+            limits = picture.figures.state.limits
+            lines["rows"].show(draw_help(limits, screen, self._help_top))
+        lines["status"].show([self._status(picture, page_state, screen.width)])
+        foot = draw_foot(picture, page_state, screen.width)
+        self.query_one("#foot", Lines).show([foot])
+
+    def _status(self, picture: Picture, page_state: PageState, width: int) -> list[Span]:
+        if time.monotonic() < self._message_until:
+            return draw_message(self._message, width, is_warning=self._is_warning)
+        if self._help_top != HELP_CLOSED:
+            words = draw_help_status(picture.figures.state.limits, self._height, self._help_top)
+            return draw_message(words, width, is_warning=False)
+        return draw_status(picture, page_state, width)
+
+    def _say(self, message: str, *, is_warning: bool = False) -> None:
+        self._message, self._is_warning = message, is_warning
+        self._message_until = time.monotonic() + _MESSAGE_S
+
+    def _go(self, trail: Trail) -> None:
+        """Go somewhere else, and draw it as soon as it is computed."""
+        self._message_until = 0.0
+        self.trail = trail
+        self._wake.set()
+        if self._seen is None:
+            self.set_timer(_PATIENCE_S, self._draw_patience)
+
+    def _draw_patience(self) -> None:
+        """Show where it goes, where a page takes time."""
+        picture, page_state = self._watch.picture, self.trail.here
+        if picture and self._seen is None and self.is_running:
+            head = draw_head(picture, page_state, Screen(self.size.width, 0), self._mode)
+            self.query_one("#head", Lines).show(head[:-1])
+            self.query_one("#rows", Lines).show(draw_patience(self.size.width))
+            self.query_one("#status", Lines).show([])
+
+
+# What is known and shown: it asks the session for figures and computes the page that is seen.
+#
+# Its methods take long and run in threads: `look` may run at the same time as `advance` and sees
+# the figures before it; else one runs after the other.
+
+# New figures every so often, less often where they would cost more than this part of a CPU.
+_PAUSE_S = 2.0
+_FIRST_PAUSE_S = 1.0
+_FIRST_S = 8.0
+_LONGEST_PAUSE_S = 30.0
+_BUDGET = 0.012
+
+
+class Watch:
+    """Figures, the page that was made of them, and what that cost.
+
+    Attributes:
+        is_frozen: new figures are taken in and not shown.
+        picture: the last page, None before the first.
+        pause_s: how long the pause before the next figures is.
+    """
+
+    def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
+        self.is_frozen = False
+        self.picture: Picture | None = None
+        self._source = source
+        self._code = CodeMemory(use_cache)
+        self._latest: LiveFigures | None = None
+        self._shown: LiveFigures | None = None
+        # One item an effort: a list takes them from several threads.
+        self._spent_s: list[float] = []
+        self.pause_s = _FIRST_PAUSE_S
+        self._news = ""
+
+    def advance(self) -> str:
+        """Take in what was recorded; return what a person should know now, "" for nothing.
+
+        Raises:
+            ProspectError: nothing can be recorded any more.
+        """
+        begin_s = time.thread_time()
+        state = self._source.advance()
+        self._latest = live_figures(state)
+        self.spend(time.thread_time() - begin_s)
+        news, self._news = state.news if state.news != self._news else "", state.news
+        return news
+
+    def look(self, page_state: PageState) -> Picture:
+        """Compute a page; `advance` was called before."""
+        begin_s = time.thread_time()
+        if not self.is_frozen or self._shown is None:
+            self._shown = self._latest
+        if self._shown is None:
+            raise ValueError("nothing was taken in yet")
+        self.picture = take_picture(self._shown, page_state, self._code)
+        self.spend(time.thread_time() - begin_s)
+        return self.picture
+
+    def save(self, path: str) -> str:
+        """Write all that is kept; see `LiveSource`."""
+        return self._source.save(path)
+
+    def clear(self) -> str:
+        """Forget all, also what is frozen."""
+        self._source.clear()
+        self.is_frozen = False
+        self.picture = self._shown = None
+        self.advance()
+        return "Cleared: figures start from now."
+
+    def spend(self, seconds: float) -> None:
+        """Add what drawing took."""
+        self._spent_s.append(seconds)
+
+    def next_pause_s(self) -> float:
+        """Return how long to wait for new figures, after what the last ones cost."""
+        spent, self._spent_s = self._spent_s, []
+        is_first = self._latest is not None and self._latest.span_s < _FIRST_S
+        least = _FIRST_PAUSE_S if is_first else _PAUSE_S
+        # Reading code for the first time costs once: the pause grows slowly.
+        longest = min(2.0 * self.pause_s, _LONGEST_PAUSE_S)
+        self.pause_s = max(least, min(sum(spent) / _BUDGET, longest))
+        return self.pause_s
+
+
+class LiveSource(Protocol):
+    """The session, asked for one thing at a time, but not always from the same thread."""
+
+    def advance(self) -> LiveState:
+        """Take in what was recorded since the last call, and return everything.
+
+        Raises:
+            ProspectError: nothing can be recorded any more.
+        """
+        ...
+
+    def save(self, path: str) -> str:
+        """Write all that is kept as a recording, and return a sentence that says so.
+
+        Raises:
+            ProspectError: it cannot be written.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Forget what was seen and start again."""
+        ...
+
 
 _FAR = 1_000_000
 

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import ThreadTimes
     from prospect.tui.figures import LiveFigures
-    from prospect.tui.instruction_page import CodeMemory
     from prospect.tui.rows import Function, Key
+    from prospect.tui.table_pages import CodeMemory
 
 _SHARE = 0.01
 _MOST_ROWS = 400
@@ -69,11 +69,6 @@ def calls_page(figures: LiveFigures, place: Place, function: Function) -> Page:
     """Return the tree of a function's callers or callees.
 
     Its times and error bars are those of ``prospect calls`` on the same profile.
-
-    Args:
-        figures: of a state.
-        place: whose hits count, and which tree.
-        function: at the root.
     """
     if figures.profile.stacks is None:
         return Page((), note=NO_STACKS)
@@ -182,9 +177,7 @@ _NO_TURNS = (
 def turns_page(figures: LiveFigures, words: str) -> Page:
     """Return the turns of the last interval, those with most time first.
 
-    Args:
-        figures: of a state.
-        words: only programs and kinds with these letters.
+    Only programs and kinds with the letters of `words` are on it.
     """
     account = figures.turns
     if account is None or not account.kinds:
@@ -288,13 +281,7 @@ class PageState(Record):
 
 
 class Picture(Record):
-    """Figures and the page that was made of them, for one view.
-
-    Attributes:
-        view: that it was made for.
-        figures: of the state that it shows.
-        page: its rows.
-    """
+    """Figures and the page that was made of them, for one view."""
 
     view: tuple[Place, str, str]
     figures: LiveFigures
@@ -302,13 +289,7 @@ class Picture(Record):
 
 
 def take_picture(figures: LiveFigures, page_state: PageState, code: CodeMemory) -> Picture:
-    """Compute a page.
-
-    Args:
-        figures: of a state.
-        page_state: the page, and how it is looked at.
-        code: the instructions that were read so far.
-    """
+    """Compute a page."""
     place = page_state.place
     if place.page == WAITING:
         page = waiting_page(figures, place, View(page_state.words, page_state.order))

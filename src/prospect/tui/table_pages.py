@@ -6,32 +6,54 @@ the report.
 
 The narrower the terminal, the less a row says: who it is and what it takes, with its error bar,
 stays longest.
+
+The instructions of a function with its hits are the lines of ``prospect annotate``, at this moment.
+The code is read once, from the image that is mapped on this machine or from the running kernel's
+memory; hits are new each time.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.code.code import CodeChoice, describe_code
+from prospect.assembly.code.recorded_objects import RecordedObjects
+from prospect.columns.sorting import distinct
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.estimate.breakdown import Bound, breakdown
 from prospect.estimate.statistics.ranks import decimals
-from prospect.records import NamedTuple
+from prospect.figures.function_choice import FunctionChoice
+from prospect.lines.finder import LineFinder
+from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.records import NamedTuple, Record, field, replace
+from prospect.render.text.listing import BOXES, Form, Listing
+from prospect.render.text.numbers import Figures
+from prospect.render.text.style import Style
+from prospect.symbols.naming_options import SymbolOptions
+from prospect.symbols.objects import ObjectKey
+from prospect.symbols.symbolizer import Symbolizer
+from prospect.symbols.table_cache import SymbolCache
 from prospect.tui.figures import BUCKET_S
-from prospect.tui.groups import GROUPS, fitting, in_scope
+from prospect.tui.groups import GROUPS, fitting, functions_of, in_scope
 from prospect.tui.lines import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE, Span, fitted, name_fitted
 from prospect.tui.rows import (
     CALLEES,
     CALLERS,
     ENTRY_REASONS,
     FUNCTIONS,
+    HOT,
     PROCESSES,
     TABLES,
     THREADS,
     WAIT_STACKS,
     WAITING,
     Page,
+    Row,
 )
 
 if TYPE_CHECKING:
@@ -40,9 +62,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.breakdown import Breakdown
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.source_tables import CodeTable
     from prospect.tui.figures import LiveFigures
     from prospect.tui.groups import Group
-    from prospect.tui.rows import Place, Row
+    from prospect.tui.rows import Function, Place
 
 
 BY_TIME = "time"
@@ -271,12 +295,8 @@ def row_lines(
 ) -> list[list[Span]]:
     """Return rows as lines of spans.
 
-    Args:
-        rows: what to show.
-        first: the place of the first one on the page, from 0.
-        form: of the page.
-        scale: of their figures.
-        cursor: the place of the row that keys act on.
+    `first` is the place of the first row on the page, from 0; `cursor` is that of the row that keys
+    act on.
     """
     percent = 100.0 / scale.span_s
     digits = [bar_digits(row.half_width_s * percent) for row in rows]
@@ -358,3 +378,102 @@ def sparkline(history: Sequence[int], width: int, ramp: str = BLOCKS) -> str:
     top = len(ramp) - 1
     # Every hit shows: only nothing is blank.
     return "".join(ramp[-(-max(number, 0) * top // full)] for number in sums)
+
+
+_NO_HITS = "This function has no samples here yet."
+_MOST_LINES = 2000
+_OPTION = " with -L"
+_SKID = "A sample is at the instruction after the one that took the time."
+
+
+def function_code(profile: CompleteProfile, function: int, *, use_cache: bool = True) -> CodeTable:
+    """Disassemble a function of a profile that was made on this machine a moment ago."""
+    row = int(profile.functions.object_index[function])
+    objects = profile.objects
+    kind = int(objects.kind[row])
+    here = SymbolOptions(
+        recorded_until=time.time(), kernel_release=os.uname().release, use_cache=use_cache
+    )
+    keys = {}
+    if kind in (KIND_ELF, KIND_VDSO):
+        path = objects.path[row].encode("utf-8", "surrogateescape")
+        keys[row] = ObjectKey(path, bytes.fromhex(objects.build_id[row]), kind=kind)
+    recorded = RecordedObjects(
+        keys=keys,
+        pids={row: _pids(profile, function)},
+        options=here,
+        symbolizer=Symbolizer(here),
+        lines=LineFinder(SymbolCache.of_user() if use_cache else None),
+    )
+    choice = CodeChoice(lambda _: np.array([function], np.int64))
+    return describe_code(profile, recorded, choice)
+
+
+def _pids(profile: CompleteProfile, function: int) -> list[int]:
+    """Return the processes that hit a function."""
+    of_hit = profile.locations.function_index.take(profile.hits.location_index) == function
+    processes = distinct(profile.hits.process_index[of_hit])
+    pids = profile.processes.pid.take(processes)
+    found: list[int] = distinct(pids[pids > 0]).tolist()
+    return found
+
+
+class CodeMemory(Record, frozen=False):
+    """The code of functions that were looked at; code does not change from refresh to refresh."""
+
+    use_cache: bool = True
+    _known: dict[tuple[Function, str], CodeTable] = field(default_factory=dict)
+
+    def page(self, figures: LiveFigures, shown: Function) -> Page:
+        """Return the instructions of a function, with the hits of all its processes."""
+        functions = functions_of(figures.profile, shown)
+        if not len(functions):
+            return Page((), is_text=True, note=_NO_HITS)
+        profile = figures.profile
+        # A program that is built again while one looks is another object of the same path.
+        hits = np.bincount(figures.function, profile.hits.count, len(profile.functions))
+        function = int(functions[hits.take(functions).argmax()])
+        build = shown, profile.objects.build_id[int(profile.functions.object_index[function])]
+        code = self._known.get(build)
+        if code is None or code.reason[0]:
+            code = function_code(profile, function, use_cache=self.use_cache)
+            self._known[build] = code
+        code = replace(code, function_index=np.array([function], np.int32))
+        return _listing(replace(figures.profile, code=code), code, figures.event_index)
+
+
+def _why_no_code(reason: str) -> str:
+    """Say why; the options that help are those of another command."""
+    how = " to prospect annotate, of the recording that s saves" if _OPTION in reason else ""
+    return f"No instructions: {reason}{how}."
+
+
+def _listing(profile: CompleteProfile, code: CodeTable, event_index: int) -> Page:
+    if code.reason[0]:
+        return Page((), is_text=True, note=_why_no_code(code.reason[0]))
+    view = annotation_view(profile, FunctionChoice(detail="4"))
+    event_name = profile.run.events[event_index].name
+    found = [event for event in view.events if event.event.name == event_name]
+    if not found:
+        return Page((), is_text=True, note=_NO_HITS)
+    event = found[0]
+    numbers = Figures(event.hits, event.seconds, has_time=event.has_time)
+    start = int(view.profile.functions.address[event.functions[0].function])
+    form = Form(whole=False, glyphs=BOXES, figures=numbers, style=Style(colour=False))
+    shown = event.functions[0]
+    listing = Listing(code, shown, start, form)
+    lines = list(listing.lines())
+    hottest = next((at for at, line in enumerate(lines) if line[1:3] == (shown.hottest, 0)), 0)
+    begin = max(min(hottest - _MOST_LINES // 2, len(lines) - _MOST_LINES), 0)
+    rows = tuple(
+        Row(key=(line.instruction, line.part), name=line.text, paint=HOT if line.is_hot else "")
+        for line in lines[begin : begin + _MOST_LINES]
+    )
+    return Page(
+        rows,
+        more=len(lines) - len(rows),
+        is_text=True,
+        title=listing.title,
+        opens_at=hottest - begin,
+        note=_SKID if event.skid else "",
+    )

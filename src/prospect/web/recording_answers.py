@@ -92,10 +92,7 @@ class ServedRecording(Record):
     def hits(self, event: int, frame: int, selection: Selection) -> bytes:
         """Return where in a function itself a selection has hits, and what they weigh, as JSON.
 
-        Args:
-            event: number on the page.
-            frame: row of the names' frames.
-            selection: what is looked at.
+        `event` is a number on the page, `frame` a row of the names' frames.
 
         Raises:
             IndexError: the page has no such event or frame.
@@ -114,9 +111,7 @@ class ServedRecording(Record):
     def code(self, event: int, frame: int) -> bytes:
         """Return the instructions of a function with hits, and their source, as JSON.
 
-        Args:
-            event: number on the page.
-            frame: row of the names' frames.
+        `event` is a number on the page, `frame` a row of the names' frames.
 
         Raises:
             IndexError: the page has no such event or frame.
@@ -144,11 +139,6 @@ def _no_code(reason: str) -> bytes:
 
 def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) -> ServedRecording:
     """Prepare a profile, so that each answer takes a fraction of a second.
-
-    Args:
-        profile: with stacks, if the recording has any.
-        renderer: the page's options.
-        finder: of instructions.
 
     Raises:
         UsageError: an option has no meaning.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prospect.errors import UsageError
-from prospect.estimate.compare.condition_verdict import judge
+from prospect.estimate.compare.changes import judge
 from prospect.estimate.compare.option_texts import parse_condition
 from prospect.estimate.compare.variation import Spread
 

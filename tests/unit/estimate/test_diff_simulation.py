@@ -15,10 +15,9 @@ import pytest
 
 from builders.examples import simulated
 from builders.runs import RATE_HZ, simulated_run
-from prospect.estimate.compare.changes import changes
+from prospect.estimate.compare.changes import changes, judge
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.estimate.compare.condition_verdict import judge
 from prospect.estimate.compare.option_texts import parse_condition
 from prospect.estimate.compare.variation import (
     Rows,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prospect.figures.report.idle_waits import GLOBAL_LOCK, MUTEX
-from prospect.figures.report.lock_holders import (
+from prospect.figures.report.waiting import (
     LockHolder,
     LockWaits,
     ThreadMoments,

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from prospect.figures import turn_kinds as module
+from prospect.figures import find_turns as module
+from prospect.figures.find_turns import OTHER_TURNS, StacksOfTurns, turn_kinds
 from prospect.figures.stacks.frames import NamedForest
-from prospect.figures.turn_kinds import OTHER_TURNS, StacksOfTurns, turn_kinds
 
 IDLE = "main loop wait"
 

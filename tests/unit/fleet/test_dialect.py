@@ -18,7 +18,7 @@ from prospect.store.tables import local_engine, make_tables
 
 sqlglot = pytest.importorskip("sqlglot")
 pytest.importorskip("duckdb")
-dialect = importlib.import_module("prospect.fleet.spark.dialect")
+dialect = importlib.import_module("prospect.fleet.spark.spark_engine")
 
 
 @pytest.fixture(name="asked", scope="module")

@@ -10,7 +10,7 @@ from prospect.errors import CaptureError
 from prospect.live.session import SteadySession
 from prospect.recording.opened_events import RecordOptions
 from prospect.records import replace
-from prospect.tui.screen import Watch
+from prospect.tui.app import Watch
 
 STATE = state_of(with_times(interrupted_profile(), 10.0))
 

@@ -13,7 +13,7 @@ from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
 from builders.turns import REQUEST, profile_with_turns, turns_of
-from prospect.figures.report.lock_holders import LockHolder
+from prospect.figures.report.waiting import LockHolder
 from prospect.profile.model import PATH_RAN
 from prospect.records import replace
 from prospect.render.registry import make_renderer

@@ -12,7 +12,7 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
-from prospect.figures.report.lock_holders import LockHolder
+from prospect.figures.report.waiting import LockHolder
 from prospect.profile.run_info import Throttled
 from prospect.records import replace
 from prospect.render.registry import make_renderer

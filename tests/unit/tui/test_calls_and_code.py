@@ -14,12 +14,11 @@ from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.profile.source_tables import NO_TARGET, CodeTable
 from prospect.records import replace
-from prospect.tui import instruction_page
+from prospect.tui import table_pages
 from prospect.tui.figures import live_figures
-from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.pictures import NO_STACKS, calls_page
 from prospect.tui.rows import CALLEES, CALLERS, FUNCTIONS, Place
-from prospect.tui.table_pages import View, table_page
+from prospect.tui.table_pages import CodeMemory, View, table_page
 
 
 def function_row(figures, name):
@@ -130,7 +129,7 @@ def asked(monkeypatch):
     """Let every function have two instructions; give what was asked for."""
     words_of_each = []
     monkeypatch.setattr(
-        instruction_page,
+        table_pages,
         "function_code",
         lambda *words, **options: (
             words_of_each.append(words) or two_instructions(*words, **options)
@@ -186,6 +185,6 @@ def test_an_option_that_would_help_is_said_to_be_of_another_command(
     def function_code(profile, function, **_options):
         return replace(two_instructions(profile, function), reason=[reason])
 
-    monkeypatch.setattr(instruction_page, "function_code", function_code)
+    monkeypatch.setattr(table_pages, "function_code", function_code)
     named = function_row(figures, "vfs_read").target.function
     assert CodeMemory().page(figures, named).note == f"No instructions: {reason}{more}."

@@ -22,11 +22,10 @@ from prospect.tui.drawing import (
     run_line,
 )
 from prospect.tui.figures import live_figures
-from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.lines import fitted, name_fitted, strip
 from prospect.tui.pictures import Cursor, PageState, take_picture
 from prospect.tui.rows import CALLERS, PAGES, WAIT_STACKS, Place, Row
-from prospect.tui.table_pages import ASCII, Scale, layout, row_lines, sparkline
+from prospect.tui.table_pages import ASCII, CodeMemory, Scale, layout, row_lines, sparkline
 
 WIDTHS = (20, 50, 60, 80, 100, 120, 200)
 

@@ -9,8 +9,8 @@ import pytest
 from textual.app import App
 from textual.events import Key
 
-from prospect.tui import screen as module
-from prospect.tui.screen import Keyboard
+from prospect.tui import app as module
+from prospect.tui.app import Keyboard
 
 
 async def keyboard_of(app):

@@ -13,7 +13,7 @@ from builders.screen import look, session_of
 from builders.stacks import stacks_profile
 from prospect.errors import CaptureError
 from prospect.records import replace
-from prospect.tui import screen
+from prospect.tui import app
 from prospect.tui.rows import CALLEES, CALLERS, ENTRY_REASONS, FUNCTIONS, PROCESSES
 from prospect.tui.table_pages import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
 
@@ -195,7 +195,7 @@ def test_what_is_asked_for_as_figures_become_due_is_done_with_them(interrupted, 
         later = SimpleNamespace(
             monotonic=lambda: time.monotonic() + 100.0, thread_time=time.thread_time
         )
-        monkeypatch.setattr(screen, "time", later)
+        monkeypatch.setattr(app, "time", later)
         await person.rest()
         assert session.asked > asked
         assert session.saved == ["x"]

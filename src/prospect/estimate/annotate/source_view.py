@@ -185,11 +185,8 @@ def source_view(
 ) -> SourceView:
     """Compute every figure.
 
-    Args:
-        profile: made with `lines`.
-        detail: whose hits count.
-        functions: rows of functions whose hits count alone; None for all.
-        is_wanted: whether a file is shown, by its path.
+    `functions` are rows of functions whose hits count alone, None for all; `is_wanted` says by its
+    path whether a file is shown.
     """
     if profile.lines is None:
         raise ValueError("the profile was made without lines")

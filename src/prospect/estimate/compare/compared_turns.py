@@ -85,13 +85,7 @@ class TurnChange(NamedTuple):
 def compared_turns(
     before: Sequence[Profile], after: Sequence[Profile], detail: Detail
 ) -> tuple[TurnChange, ...]:
-    """Compare turns of the kinds that both sides have, those with most time first.
-
-    Args:
-        before: the recordings of one side.
-        after: those of the other.
-        detail: `-V`.
-    """
+    """Compare turns of the kinds that both sides have, those with most time first."""
     sides = [
         [turn_account(*accounted(profile), detail) for profile in side] for side in (before, after)
     ]

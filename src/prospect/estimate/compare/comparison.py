@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from prospect.estimate.compare.changes import ChangeTable
+    from prospect.estimate.compare.changes import ChangeTable, Verdict
     from prospect.estimate.compare.compared_stacks import ComparedStacks
     from prospect.estimate.compare.compared_turns import ComparedWall, TurnChange
-    from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.option_texts import Work
     from prospect.estimate.compare.variation import Variation
     from prospect.options import Detail

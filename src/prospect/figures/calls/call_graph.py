@@ -148,10 +148,7 @@ class Arcs(Record):
 def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: int) -> CallGraph:
     """Build the graph of one event.
 
-    Args:
-        samples: every sample of the profile, of all processes.
-        chosen: bool[n] the samples that count.
-        event_index: row of `RunInfo.events`.
+    `samples` are those of all processes; `chosen`, bool[n], are the ones that count.
     """
     frames = frame_table(samples.profile)
     if samples.profile.call_counts is None:  # which are known by function

@@ -64,9 +64,7 @@ class CallTree(Record):
 def callees_tree(graph: CallGraph, share: float) -> CallTree:
     """Return what each process called, from its outermost function on.
 
-    Args:
-        graph: the calls.
-        share: rows with a smaller part of all chosen hits are left out.
+    Rows with less than `share` of all chosen hits are left out.
     """
     names, name_of_process = np.unique(graph.profile.processes.name, return_inverse=True)
     process = name_of_process.take(graph.profile.hits.process_index)
@@ -114,10 +112,7 @@ def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> C
 def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
     """Return what functions called, from the outside in; the roots are the functions themselves.
 
-    Args:
-        graph: the calls.
-        frames: i64 the functions. If one of them is called from another, the outermost counts.
-        share: rows with a smaller part of the functions' hits are left out.
+    `frames` and `share` are as in `callers_tree`.
     """
     top = _outermost_row_of(graph, frames)
     first = np.append(graph.forest.depth, 0).take(top)

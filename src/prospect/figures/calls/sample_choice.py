@@ -72,12 +72,7 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
 
 
 def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
-    """Say what there is instead if no sample passes, and which option shows it.
-
-    Args:
-        samples: of all processes.
-        choice: what was asked for, which no sample passes.
-    """
+    """Say what there is instead if no sample passes, and which option shows it."""
     asked_for = chosen_hits(samples.profile, choice.detail).take(samples.hit_index)
     filters = _filters(samples, choice)
     if not (filters and asked_for.any()):

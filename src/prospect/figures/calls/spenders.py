@@ -59,10 +59,6 @@ def spenders(graph: CallGraph, totals: FrameTotals) -> list[Spender]:
     """Return the functions that spend most with all that they call, most first.
 
     Without callers in user space there are none.
-
-    Args:
-        graph: the calls of one event.
-        totals: of its frames.
     """
     return _Choice(graph, totals).made()
 

@@ -88,10 +88,7 @@ def _machine_times(
 ) -> list[AccountedTime]:
     """Return the rows of the whole machine.
 
-    Args:
-        profile: holds the accounting.
-        totals: sampled time by process.
-        is_apart: whether both samples and the kernel count interrupts separately.
+    Both samples and the kernel count interrupts separately if `is_apart`.
     """
     is_zero = kernel_part(profile.processes) == PART_PROCESS_ZERO
     user_s = float(totals.seconds[:, MODE_USER].sum())

@@ -83,10 +83,7 @@ def function_tables(
 ) -> FunctionProfiles:
     """Build the function tables of all groups at once.
 
-    Args:
-        hits: an event's hits.
-        group: i64[h] the group of each hit, -1 for none.
-        group_count: how many groups there are, empty ones included.
+    `group`, i64[h], is the group of each hit, -1 for none; groups may be empty.
     """
     member = group >= 0
     chosen = slice(None) if member.all() else member

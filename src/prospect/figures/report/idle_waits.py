@@ -120,9 +120,7 @@ def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> 
 
     Whether the functions that start a thread are known depends on how far a copy of its stack goes.
 
-    Args:
-        forest: stacks by name.
-        is_python: bool[f] of their frames.
+    `is_python` is bool[f] of the frames.
     """
     size, frames = len(forest), max(len(is_python), 1)
     python = is_python.take(forest.frame_index)
@@ -168,14 +166,7 @@ def user_stacks(
     labels: Sequence[str],
     forest: NamedForest,
 ) -> UserStacks:
-    """Describe the program's part of each stack.
-
-    Args:
-        profile: completed.
-        frames: of its locations.
-        labels: the name of each frame.
-        forest: stacks of these frames.
-    """
+    """Describe the program's part of each stack."""
     is_kernel = is_kernel_frame(profile, frames)
 
     def named(parts: Sequence[str], *, kernel: bool = False) -> NDArray[np.bool_]:
@@ -308,11 +299,7 @@ def idle_waits(
 ) -> NDArray[np.bool_]:
     """Return which waits are idle, bool[n].
 
-    Args:
-        waits: of some threads.
-        stacks: what is known of the forest's rows.
-        forest: of all stacks.
-        work: the stacks in which threads worked: of samples, and of other waits.
+    `work` is the stacks in which threads worked: of samples, and of other waits.
     """
     kind, tid, row = waits.kind, waits.tid, waits.row
     has_loop = np.isin(tid, _looping(waits))

@@ -74,13 +74,7 @@ _SMALL_PART = 0.1
 
 
 class EventView:
-    """The figures of one event's hits.
-
-    Attributes:
-        report: of all events.
-        event_index: its row in `RunInfo.events`.
-        event: what was sampled.
-    """
+    """The figures of one event's hits."""
 
     def __init__(self, report: ReportView, event_index: int) -> None:
         self.report = report

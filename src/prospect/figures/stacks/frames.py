@@ -78,9 +78,7 @@ class NamedForest(Record):
 def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable:
     """Name the frames of every location of a completed profile.
 
-    Args:
-        profile: with `lines`, if inlined functions are to be known.
-        inlined: whether inlined functions are separate frames.
+    Inlined functions are separate frames if `inlined`, which takes a profile with `lines`.
     """
     functions, lines = profile.functions, profile.lines
     start, location, row = _line_rows(profile, inlined=inlined)

@@ -100,10 +100,8 @@ class StackWeights(Record):
 def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
     """Select samples and find their stacks.
 
-    Args:
-        profile: what was recorded.
-        detail: "2" the command, "3" with its descendants, "4" every process, "k" the samples of
-            all processes that were taken in the kernel, with their user callers.
+    Detail "k" is the samples of all processes that were taken in the kernel, with their user
+    callers.
 
     Raises:
         UsageError: an unknown detail.
@@ -141,9 +139,7 @@ def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
 def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeights:
     """Sum samples by process, thread name, event, entry reason and stack.
 
-    Args:
-        samples: what to sum.
-        by_place: whether to separate CPUs and threads as well.
+    CPUs and threads are separate too if `by_place`.
     """
     hits = samples.profile.hits
     columns = (hits.process_index, hits.comm_index, hits.event, hits.entry_reason_index)

@@ -467,8 +467,7 @@ class EventParts(Record):
     def cells(self, selection: Selection) -> SampleCells:
         """Add up the samples of a selection.
 
-        Args:
-            selection: what is looked at; rows and frames that there are not select nothing.
+        Rows and frames that do not exist select nothing.
         """
         rows, end_ns, stretches = self._selected(selection)
         used, context = distinct_keys(self.pairs.context.take(rows.pair), len(self.contexts.thread))
@@ -487,9 +486,7 @@ class EventParts(Record):
     def at_addresses(self, function: int, selection: Selection) -> AddressSums:
         """Add up the samples of a selection in one function itself, by where they were taken.
 
-        Args:
-            function: row of the profile's functions.
-            selection: what is looked at; its path and search change nothing.
+        The path and the search of the selection change nothing.
         """
         profile = self.names.samples.profile
         first, last, _ = self._interval(selection)

@@ -22,7 +22,7 @@ from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.name_parts import short_name, short_names
 from prospect.render.renderer import encoded, write_pieces
-from prospect.render.text.callees_table import callees_columns
+from prospect.render.text.function_table import callees_columns
 from prospect.render.text.numbers import (
     Figures,
     microseconds,
@@ -61,11 +61,7 @@ _UNKNOWN = "?"
 
 
 class TextCalls(Record):
-    """Callers and callees by sampled stacks, for people.
-
-    Attributes:
-        colour: mark titles for a terminal.
-    """
+    """Callers and callees by sampled stacks, for people."""
 
     colour: bool = False
 

@@ -69,12 +69,7 @@ def in_short_lines(
 ) -> Iterator[str]:
     """Yield the summary of a report: the text that every format shows.
 
-    Args:
-        view: the report.
-        short: what it says first.
-        recording: what to call the recording in a command line, "" if it is not kept.
-        style: of the terminal.
-        repeated: what command lines repeat of the one that asks for this report.
+    `recording` is what to call the recording in a command line, "" if it is not kept.
     """
     figures = Figures(short.hits, short.seconds, has_time=short.has_time)
     head = [*_title_lines(view, style), *_whole_lines(view, short, figures)]
@@ -136,9 +131,7 @@ def _rows_that_fit(short: InShort, room: int) -> _Rows:
 
     Without functions with their callees all have as many as they may.
 
-    Args:
-        short: what the report says first.
-        room: lines for all tables, their titles and what is left out of them.
+    `room` is the lines for all tables, their titles and what is left out of them.
     """
     rows = _Rows(
         len(short.first_programs),
@@ -162,13 +155,7 @@ def _rows_that_fit(short: InShort, room: int) -> _Rows:
 def in_short_plain(
     report: Report, recording: str, repeated: Repeated = NOTHING
 ) -> tuple[InShort, list[str]]:
-    """Return what a report says first, and its lines as no terminal's.
-
-    Args:
-        report: the report.
-        recording: see `in_short_lines`.
-        repeated: the same.
-    """
+    """Return what a report says first, and its lines as no terminal's."""
     short = summary(report.events[0])
     return short, list(in_short_lines(report, short, recording, Style(colour=False), repeated))
 
@@ -267,7 +254,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
 
 
 def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
-    from prospect.render.text.callees_table import callees_columns  # noqa: PLC0415 - only with stacks
+    from prospect.render.text.function_table import callees_columns  # noqa: PLC0415 - only with stacks
 
     rows = short.first_with_callees(most)
     columns = callees_columns(rows, figures, escaped(short.event.samples_title))

@@ -14,8 +14,8 @@ from prospect.announcing import pluralize
 from prospect.figures.function_names import shown_names
 from prospect.profile.late import gather
 from prospect.records import NamedTuple
-from prospect.render.escape import escaped
-from prospect.render.name_parts import short_name
+from prospect.render.escape import escaped, shortened
+from prospect.render.name_parts import short_name, short_names
 from prospect.render.text.numbers import (
     NO_TIME,
     Figures,
@@ -26,14 +26,16 @@ from prospect.render.text.numbers import (
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.event_estimates import RowEstimates
+    from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.report.function_profiles import FunctionProfile
     from prospect.profile.complete import CompleteProfile
     from prospect.render.text.style import Style
+
 
 _NAME_WIDTH = 48
 _ALIASES_SHOWN = 4
@@ -154,3 +156,39 @@ def _also(aliases: tuple[str, ...]) -> str:
     names = ", ".join(escaped(alias) for alias in aliases[:_ALIASES_SHOWN])
     more = len(aliases) - _ALIASES_SHOWN
     return f"  also {names}" + (f" and {more} more" if more > 0 else "")
+
+
+# Of names, and of where their time begins to spread, without and with programs: for 79 columns.
+_NAME_WIDTHS = ((29, 24), (24, 18))
+_PROGRAM_WIDTH = 9
+
+
+def callees_columns(
+    rows: Sequence[CalleesRow], figures: Figures, samples_title: str
+) -> list[Column]:
+    """Return the columns of these rows."""
+    times, bars = figures.timed_columns(
+        [row.seconds for row in rows], [row.half_width_s for row in rows]
+    )
+    has_programs = any(row.other_programs or row.program != rows[0].program for row in rows)
+    width, end_width = _NAME_WIDTHS[has_programs]
+    names = short_names(
+        [escaped(row.name) for row in rows], width, [row.object_path for row in rows]
+    )
+    ends = short_names(
+        [escaped(row.end) or NO_TIME for row in rows], end_width, [row.end_object for row in rows]
+    )
+    return [
+        Column("With all it calls", names, right=False),
+        Column("Total s", times, when=figures.has_time),
+        Column(samples_title, [str(row.hits) for row in rows], when=not figures.has_time),
+        Column("±", bars, when=any(bar != NO_TIME for bar in bars)),
+        Column("Share", [f"{100.0 * row.share:.0f} %" for row in rows]),
+        Column("Program", [_program_of(row) for row in rows], right=False, when=has_programs),
+        Column("Down to", ends, right=False, when=any(row.end for row in rows)),
+    ]
+
+
+def _program_of(row: CalleesRow) -> str:
+    more = f" +{row.other_programs}" if row.other_programs else ""
+    return shortened(escaped(row.program), _PROGRAM_WIDTH) + more

@@ -67,10 +67,7 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
 def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[str]:
     """Yield the section of functions, most time of their own first; nothing without a hit.
 
-    Args:
-        page: the event's.
-        short: made with the same threshold as the page.
-        by_process: a row for each process that ran a function.
+    `short` has the page's threshold. Each process that ran a function has a row if `by_process`.
     """
     rows, more, style = short.functions, short.more_functions, page.style
     if by_process:

@@ -178,13 +178,7 @@ def note_lines(sentences: Iterable[str]) -> Iterator[str]:
 
 
 class Page(NamedTuple):
-    """One event of a report, and how it is written.
-
-    Attributes:
-        event: its figures.
-        figures: how its times are written.
-        style: how lines are coloured.
-    """
+    """One event of a report, and how it is written."""
 
     event: EventReport
     figures: Figures

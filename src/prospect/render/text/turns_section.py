@@ -13,7 +13,7 @@ from prospect.estimate.wall_account import (
     NO_SAMPLE,
     RUNNING,
 )
-from prospect.figures.turn_kinds import AFTER, OTHER_TURNS
+from prospect.figures.find_turns import AFTER, OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_names
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_turns import TurnChange
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.statistics.quantiles import Quantile
+    from prospect.estimate.statistics.limits import Quantile
     from prospect.estimate.turn_account import KindOfTurns, TurnAccount, TurnRow
     from prospect.render.text.style import Style
 
