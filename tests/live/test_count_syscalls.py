@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.examples import nightly
 from builders.recordings import PROSPECT, build_program, run_as_another_user
 from builders.waiting import wait_for
 from prospect.abi import bpf as abi
@@ -143,10 +144,11 @@ def test_children_have_their_own_counts(calls, counted):
     assert "getppid" not in calls_of(profile, command_row(profile))
 
 
-def test_ten_thousand_processes_lose_no_call(calls, counted):
-    profile = counted(calls, "forks", 10_000)
+@pytest.mark.parametrize("many", [2000, *nightly(10_000)])
+def test_many_processes_lose_no_call(calls, counted, many):
+    profile = counted(calls, "forks", many)
     children = np.flatnonzero(profile.processes.is_descendant & ~profile.processes.is_command)
-    assert len(children) == 10_000
+    assert len(children) == many
     table = profile.syscalls
     is_getppid = table.name_index == table.names.index("getppid")
     counts = np.bincount(
@@ -337,7 +339,7 @@ def programs_of_prospect():
                 found.add(at)
 
 
-@pytest.mark.parametrize("end", ["killed", "done"])
+@pytest.mark.parametrize("end", ["killed", *nightly("done")])
 def test_nothing_is_mounted_and_nothing_left_behind(end, tmp_path):
     before = programs_of_prospect()
     mounts = Path("/proc/self/mountinfo").read_text()

@@ -12,6 +12,7 @@ import pytest
 
 import prospect
 from builders.command_line import running
+from builders.examples import nightly
 from builders.recordings import build_program, hits_by, profile_of, record
 
 pytestmark = [
@@ -162,7 +163,7 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("load", ["processes", *nightly("disk", "pipes")])
 def test_hardly_anything_stays_unclassified(tmp_path, load):
     script = LOADS[load].replace("FILE", str(tmp_path / "f"))
     profile = profile_of(tmp_path / "r", "sh", "-c", f"({script}) 2>/dev/null")

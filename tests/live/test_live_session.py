@@ -151,6 +151,7 @@ def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
         session.close()
 
 
+@pytest.mark.nightly  # test_daemon_faults does the same to a daemon, which is such a session
 @pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")
 def test_a_cpu_that_goes_and_comes_back_is_followed(tmp_path):
     """CPU 1 has samples before and after, and the figures still are those of what is saved."""

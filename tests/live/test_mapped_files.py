@@ -92,6 +92,7 @@ def test_a_neighbour_that_asks_for_build_ids_spoils_no_recording_of_ours(tmp_pat
     assert any("one" in line.split()[-1:] for line in shown.stdout.splitlines())
 
 
+@pytest.mark.nightly  # of ours, beside the same, each time
 @needs_perf
 def test_a_recording_of_perfs_beside_one_that_asks_is_named(tmp_path):
     """perf itself does not survive it, but what it wrote until then is read."""

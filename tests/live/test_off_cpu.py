@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from builders.command_line import run, run_here, running
+from builders.examples import nightly
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
@@ -194,7 +195,7 @@ def test_rivals_for_one_processor_wait_for_it(record):
         assert int(threads.runnable_ns[row]) > 0.25 * lived_ns
 
 
-@pytest.mark.parametrize("of_all", [True, False])
+@pytest.mark.parametrize("of_all", [*nightly(True), False])
 def test_another_profiler_that_samples_switches_takes_no_wait_away(tmp_path, of_all):
     """The kernel gives samples of the one that began first the ids of the other."""
     first, second = (str(tmp_path / name) for name in ("first.data", "second.data"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.examples import nightly
 from builders.recordings import PROSPECT
 from builders.waiting import wait_for
 
@@ -71,7 +72,10 @@ def in_session(session):
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
+DAILY = ("success", "no room", "child killed")
+
+
+@pytest.mark.parametrize("case", [*DAILY, *nightly(*(one for one in CASES if one not in DAILY))])
 def test_nothing_is_left_behind(traces, case):
     options, command, status = CASES[case]
     process = subprocess.Popen(

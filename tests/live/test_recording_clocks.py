@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -60,7 +61,7 @@ def phases(samples, clock, cpu, period_ns):
     return (np.quantile(around, 0.1) - 0.5 + angle / (2 * np.pi)) % 1.0, int(rows.sum())
 
 
-@pytest.mark.parametrize("clocks", [1, 2, 4])
+@pytest.mark.parametrize("clocks", [1, *nightly(2), 4])
 def test_every_clock_keeps_its_grid_on_every_cpu(tmp_path, clocks):
     extras, events = record_to(tmp_path / "r", *busy(0.6), frequency_hz=800, clocks=clocks)
     assert extras["clock"] == "cpu-clock"
@@ -92,7 +93,7 @@ def test_two_clocks_of_one_period_are_half_a_period_apart(tmp_path):
     assert 0.3 < np.median(apart) < 0.7
 
 
-@pytest.mark.parametrize("rate_hz", [1, 20_000])
+@pytest.mark.parametrize("rate_hz", [*nightly(1), 20_000])
 def test_slow_and_fast_banks_work(tmp_path, rate_hz):
     extras, events = record_to(
         tmp_path / "r", sys.executable, "-c", SPIN.format(0.5), frequency_hz=rate_hz, clocks=4
@@ -237,6 +238,7 @@ def test_cpu_that_goes_and_comes_back_is_followed(tmp_path):
     assert (on_cpu_1 > changes_ns[1]).any()
 
 
+@pytest.mark.nightly  # the other way to notice it: the test above, each time
 @needs_hotplug
 def test_cpu_that_was_away_between_two_looks_is_noticed_too(tmp_path):
     changes_ns, moments, _ = record_with_cpu_1_away(tmp_path / "r", "-M", "120")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.recording.opened_events import RecordOptions
@@ -27,7 +28,7 @@ LOAD = "import os\nfor i in range(60000): os.stat('/')\nos.system('true')\nsum(r
 
 @pytest.fixture(
     scope="module",
-    params=[None, 1, 4],
+    params=[*nightly(None, 1), 4],
     ids=["what this machine samples with", "one clock", "a bank of clocks"],
 )
 def recording(request, tmp_path_factory, high_rates):

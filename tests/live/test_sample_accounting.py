@@ -182,6 +182,7 @@ def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
     assert (counts.recorded + counts.lost > 0.5 * counts.expected).all()
 
 
+@pytest.mark.nightly  # test_daemon_faults does the same to a daemon's books each time
 @pytest.mark.skipif(not ONLINE.exists(), reason="this machine's CPUs cannot be taken off line")
 def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
     child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.4))
