@@ -1,6 +1,7 @@
 """SECURITY.md has every bound on untrusted input as the code has it, and names its tests."""
 
 import ast
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -44,6 +45,108 @@ def test_each_bound_in_bytes_has_a_row():
                 if re.fullmatch(r"_?(MOST|LARGEST|LONGEST)_(\w+_)?BYTES", name):
                     missing += [f"{path}:{name}"] if (path, name) not in listed else []
     assert not missing
+
+
+# A bound on untrusted input, or a waiting time. A room that has a module `ROOM_limits` declares all
+# of these there, where they can be reviewed together.
+BOUND = re.compile(r"_?(MOST|LARGEST|LONGEST|DEEPEST|LATEST)_\w+|_?DEEPEST|\w*_TIMEOUT|\w+_S")
+# What these names may be elsewhere, by the reason.
+OTHER_FIGURES = {
+    "rows and names that an answer or a message shows": {
+        "fleet/answers.py": ("_MOST_FILES", "_MOST_HOSTS", "_MOST_NAMELESS", "_MOST_PROGRAMS"),
+        "fleet/hits.py": ("_MOST_LEADING",),
+        "fleet/top_functions.py": ("_MOST_SERVICES",),
+        "lines/debug_info.py": ("_MOST_NAMES",),
+        "live/chosen.py": ("_MOST_NAMED",),
+        "store/choosing.py": ("_MOST_SHOWN",),
+        "store/contents.py": ("_MOST_ROWS",),
+        "store/measured.py": ("_MOST_NAMED",),
+        "store/recorded.py": ("_MOST_SHOWN",),
+        "store/segment_reading.py": ("_MOST_NAMED",),
+        "web/store_site.py": ("_MOST_BARS",),
+        "lines/source_files.py": ("_LONGEST_LINE",),
+    },
+    "the largest value of a type, or of a sum that stays exact": {
+        "foreign/folded_profile.py": ("_MOST_COUNT",),
+        "foreign/gmon_profile.py": ("_MOST_CALLS", "_MOST_UNITS"),
+        "store/specification.py": ("_MOST_COUNT", "_MOST_DIGITS", "_MOST_NUMBER"),
+    },
+    "units and lengths of the calendar": {
+        "daemon/senders.py": ("_HOUR_S",),
+        "daemon/window_writing.py": ("_HOUR_S",),
+        "fleet/kept_days.py": ("DAY_S",),
+        "fleet/sending.py": ("_HOUR_S",),
+        "store/compaction.py": ("_LENGTH_S",),
+        "store/timeline.py": ("_STEPS_S",),
+    },
+    "how often something is looked at, and what counts as new, late or short": {
+        "daemon/loop.py": ("SHORT_S", "_SOON_S"),
+        "fleet/hits.py": ("_LOOK_S",),
+        "fleet/keeping.py": ("_LATE_S",),
+        "fleet/remote_cache.py": ("_IN_USE_S",),
+    },
+    "figures of an estimate": {
+        "live/carried.py": ("_LATEST_NS",),
+        "live/session.py": ("_MOST_LOST",),
+    },
+}
+EXCEPTED = {
+    (path, name)
+    for of_reason in OTHER_FIGURES.values()
+    for path, names in of_reason.items()
+    for name in names
+}
+LIMITS = {
+    path.parent.name: path
+    for path in SOURCE.glob("*/*_limits.py")
+    if path.stem == f"{path.parent.name}_limits"
+}
+
+
+def assigned(file: Path) -> set[str]:
+    """Return the names that a module assigns outside of functions and classes."""
+    found: set[str] = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                found |= {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+    return found
+
+
+def test_a_room_declares_its_bounds_in_one_module():
+    found = {
+        (str(file.relative_to(SOURCE)), name)
+        for room, limits in LIMITS.items()
+        for file in (SOURCE / room).rglob("*.py")
+        if file != limits
+        for name in assigned(file)
+        if BOUND.fullmatch(name)
+    }
+    assert len(LIMITS) > 5
+    assert found == EXCEPTED
+
+
+def test_modules_of_bounds_have_nothing_else():
+    for file in LIMITS.values():
+        for node in ast.parse(file.read_text()).body:
+            is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+            assert is_docstring or is_future or isinstance(node, ast.Assign), (file.name, node)
+
+
+def test_each_bound_is_used_and_has_its_reason_above():
+    for room, file in LIMITS.items():
+        others = {name for path in SOURCE.rglob("*.py") if path != file for name in words(path)}
+        assert not assigned(file) - others, room
+        for group in file.read_text().partition("annotations\n\n")[2].split("\n\n"):
+            assert group.lstrip().startswith("#"), (room, group)
+
+
+@functools.cache
+def words(file: Path) -> frozenset[str]:
+    """Return the words of a module."""
+    return frozenset(re.findall(r"\w+", file.read_text()))
 
 
 def test_each_promise_names_a_test():

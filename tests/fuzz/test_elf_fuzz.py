@@ -18,7 +18,7 @@ from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.lines.finder import go_frames
-from prospect.lines.symcache import DEEPEST
+from prospect.lines.lines_limits import DEEPEST
 from prospect.symbols.images.image_symbols import read_symbol_table
 
 SYMBOLS = [

@@ -20,6 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import zstandard
 
+from prospect.archived.archived_limits import (
+    LATEST_S,
+    MOST_PIDS,
+    MOST_RATIO,
+    MOST_UNPACKED_BYTES,
+    SLACK_BYTES,
+    WINDOW_BYTES,
+)
 from prospect.archived.kept_answers import (
     Answers,
     Asked,
@@ -49,11 +57,6 @@ VERSION = 1
 _HEAD = struct.Struct("<8sIIQ")
 _LENGTH = struct.Struct("<Q")
 _LEVEL = 12
-_MOST_BYTES = 4 << 30
-# As of compressed records: what honest content never reaches.
-_MOST_RATIO = 256
-_SLACK_BYTES = 64 << 20
-_WINDOW_BYTES = 128 << 20
 _TYPES: dict[str, type[np.generic]] = {
     "u1": np.uint8,
     "u4": np.uint32,
@@ -187,12 +190,12 @@ def _decompressed(section: memoryview) -> bytes:
             "the archive in the recording was not written by this version of Prospect"
         )
     frame = section[_HEAD.size :]
-    if size > min(_MOST_BYTES, _SLACK_BYTES + _MOST_RATIO * len(frame)):
+    if size > min(MOST_UNPACKED_BYTES, SLACK_BYTES + MOST_RATIO * len(frame)):
         raise damaged("it claims to unpack to more than an archive can hold")
     try:
         if zstandard.frame_content_size(frame) != size:
             raise damaged("its sizes contradict each other")
-        unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+        unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES)
         content: bytes = unpacker.decompress(frame, max_output_size=size)
     except (zstandard.ZstdError, MemoryError) as error:
         raise damaged("it cannot be unpacked") from error
@@ -369,10 +372,6 @@ def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Sca
     return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype)
 
 
-_MOST_PIDS = 1 << 16
-_LATEST_S = 1e12
-
-
 def decode(section: bytes | memoryview) -> Answers:
     """Read the section of an archive.
 
@@ -426,7 +425,7 @@ def _owner(  # noqa: PLR0913, PLR0917 - the fields of an owner as they are store
         kind=_kind(kind),
         life=_whole(life),
     )
-    if len(pids) > _MOST_PIDS:
+    if len(pids) > MOST_PIDS:
         raise damaged("an object has too many processes")
     return Owner(key, tuple(_whole(pid) for pid in pids))
 
@@ -623,6 +622,6 @@ def _kind(value: Any) -> int:
 
 
 def _finite(value: Any) -> float:
-    if type(value) not in (int, float) or not abs(value) < _LATEST_S:
+    if type(value) not in (int, float) or not abs(value) < LATEST_S:
         raise damaged("its facts cannot be read")
     return float(value)

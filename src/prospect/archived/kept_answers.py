@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.archived.archived_limits import DEEPEST
 from prospect.lines.symcache import Frames
 from prospect.profile.model import KIND_ANON, KIND_JIT
 from prospect.records import NamedTuple, Record, field
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.objects import Missing, ObjectKey
     from prospect.symbols.resolution import Resolution
-
-# No compiler inlines as deeply; a damaged archive may.
-DEEPEST = 250
 
 
 class Owner(NamedTuple):

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.archived.kept_answers import (
-    DEEPEST,
-    Asked,
-    Code,
-    FrameTree,
-    Image,
-    ObjectLines,
-    owner_of,
-)
+from prospect.archived.archived_limits import DEEPEST, LARGEST_IMAGE_BYTES, LARGEST_NOTE_BYTES
+from prospect.archived.kept_answers import Asked, Code, FrameTree, Image, ObjectLines, owner_of
 from prospect.elf import elf_layout
 from prospect.elf.go_table import read_go_table
 from prospect.lines.symcache import no_frames
@@ -49,8 +42,6 @@ if TYPE_CHECKING:
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
 
-_LARGEST_IMAGE_BYTES = 16 << 30
-_LARGEST_NOTE_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 30
 _CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame", b".sframe")
 
@@ -75,7 +66,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
         image: its pieces.
     """
     refused = Missing(NameSource.NO_ELF, "the archive's copy of it cannot be read")
-    if not 0 < image.size <= _LARGEST_IMAGE_BYTES:
+    if not 0 < image.size <= LARGEST_IMAGE_BYTES:
         return refused
     found = restored_file(key.path, number, image.size, image.pieces)
     return refused if isinstance(found, NameSource) else found
@@ -91,10 +82,10 @@ def _header_ranges(image: ElfImage, *, call_frames: bool) -> Iterator[tuple[int,
     ):
         yield int(offset), int(offset) + int(size) * count
     if int(header["shstrndx"]) < len(image.sections):
-        yield _range(image, int(header["shstrndx"]), _LARGEST_NOTE_BYTES)
+        yield _range(image, int(header["shstrndx"]), LARGEST_NOTE_BYTES)
     for note in image.segments[image.segments["type"] == elf_layout.PT_NOTE]:
         start = int(note["offset"])
-        yield start, start + min(int(note["filesz"]), _LARGEST_NOTE_BYTES)
+        yield start, start + min(int(note["filesz"]), LARGEST_NOTE_BYTES)
     for name in _CALL_FRAMES if call_frames else ():
         row = image.find_section(name)
         if row >= 0:

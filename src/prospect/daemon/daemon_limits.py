@@ -1,6 +1,6 @@
 """Bounds of the daemon: sizes, counts, memory and time, each with its reason.
 
-SECURITY.md lists those on input. The bounds of a live session are in `live.gates`.
+SECURITY.md lists those on input. Those of a live session are in `live.live_limits`.
 """
 
 from __future__ import annotations

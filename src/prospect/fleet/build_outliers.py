@@ -15,6 +15,7 @@ from prospect.announcing import pluralize
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS_OF_A_GROUP, difference_of_groups
 from prospect.fleet.asking import question
+from prospect.fleet.fleet_limits import MOST_CELLS, MOST_COMPARED_FILES, MOST_FUNCTIONS_OF_A_FILE
 from prospect.fleet.hits import PERIODS
 from prospect.profile.model import KIND_ELF
 from prospect.records import NamedTuple, Record
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
-
-# Files of programs that are looked at, those with most time first, and functions of each.
-_MOST_FILES = 50
-_MOST_FUNCTIONS = 200
-_MOST_CELLS = 1_000_000
 
 
 class BuildOutlier(NamedTuple):
@@ -160,13 +156,15 @@ def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
         f"SELECT process, path, {PERIODS.format('r')} AS w FROM runs_of_builds AS r"
         " GROUP BY process, path HAVING count(DISTINCT build_id) > 1 ORDER BY w DESC, process, path"
     )
-    if len(files) > _MOST_FILES:
-        remarks.append(f"Of {len(files)} files of programs the {_MOST_FILES} with most time.")
+    if len(files) > MOST_COMPARED_FILES:
+        remarks.append(
+            f"Of {len(files)} files of programs the {MOST_COMPARED_FILES} with most time."
+        )
     asked.engine.register(
         "files_with_builds",
         {
-            "process": [process for process, _, _ in files[:_MOST_FILES]],
-            "path": [path for _, path, _ in files[:_MOST_FILES]],
+            "process": [process for process, _, _ in files[:MOST_COMPARED_FILES]],
+            "path": [path for _, path, _ in files[:MOST_COMPARED_FILES]],
         },
     )
     places: dict[tuple[str, str, int], list[tuple[int, int, str]]] = {}
@@ -297,7 +295,7 @@ def _counted_runs(asked: Question, runs: list[_Run]) -> list[_Compared]:
     for run, count in engine.rows("SELECT run, sum(n)::BIGINT FROM hits_of_runs GROUP BY run"):
         file, place = places[run]
         compared[file].totals[place] = count
-    most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(len(runs), 1)), 1)
+    most = max(min(MOST_FUNCTIONS_OF_A_FILE, MOST_CELLS // max(len(runs), 1)), 1)
     of_functions, parameters = asked.of_functions
     for run, *row in engine.rows(
         "WITH named AS (SELECT run, file, path, name, sum(n)::BIGINT AS n FROM hits_of_runs"

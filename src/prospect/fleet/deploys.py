@@ -12,6 +12,7 @@ from prospect.estimate.statistics.beta import student_two_sided
 from prospect.estimate.statistics.clusters import Side, difference_of
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.fleet.asking import question
+from prospect.fleet.fleet_limits import MOST_CELLS_OF_A_DEPLOY, MOST_COMPARED_FUNCTIONS
 from prospect.fleet.hits import PERIODS
 from prospect.records import NamedTuple, Record
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
-
-_MOST_FUNCTIONS = 500
-_MOST_CELLS = 500_000
 
 
 class Build(NamedTuple):
@@ -200,7 +198,7 @@ def _sides(asked: Question, build: Build) -> _Sides:
         host for host, is_after, _, _ in totals if not is_after
     }
     place = {host: at for at, host in enumerate(sorted(both))}
-    most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(2 * len(place), 1)), 1)
+    most = max(min(MOST_COMPARED_FUNCTIONS, MOST_CELLS_OF_A_DEPLOY // max(2 * len(place), 1)), 1)
     rows = engine.rows(
         "WITH named AS (SELECT host, is_after, path, name, sum(w)::BIGINT AS w FROM deployed_hits"
         " JOIN functions USING (function) GROUP BY host, is_after, path, name), first AS (SELECT"

@@ -20,6 +20,7 @@ import numpy as np
 from prospect.errors import StoreError
 from prospect.files.held_files import lock
 from prospect.fleet.asking import accounting_of, question
+from prospect.fleet.fleet_limits import MOST_KEPT_ROWS
 from prospect.fleet.hits import (
     BY_HOST,
     HITS,
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
     from prospect.store.tables import EngineMaker, Queries
 
-# More names than an engine is to return; those with least time are in the total alone.
-_MOST_ROWS = 1_000_000
 # When the last hours of a day ought to have come.
 _LATE_S = 3600
 _LEVEL = 9
@@ -167,7 +166,7 @@ def summed(asked: Question) -> dict[str, NDArray[Any]]:
         f"SELECT true AS is_total, is_all, service, '' AS path, '' AS name, {figures}"
         f" FROM {_TOTALS}_{last} UNION ALL SELECT false AS is_total, is_all, service, path, name,"
         f" {figures} FROM {_NAMED}_{last} JOIN {NAMES} USING (number)"
-        f" ORDER BY is_total DESC, is_all DESC, w DESC, service, path, name LIMIT {_MOST_ROWS}"
+        f" ORDER BY is_total DESC, is_all DESC, w DESC, service, path, name LIMIT {MOST_KEPT_ROWS}"
     )
 
 

@@ -54,7 +54,6 @@ _KINDS = ("functions", "hosts", "parts")
 _FILE = re.compile(
     rf"({FLEET}/date=\d{{4}}-\d\d-\d\d/[0-9a-f]{{32}})\.({'|'.join(_KINDS)})\.parquet"
 )
-_MOST_FILE_BYTES = 1 << 30
 
 
 class Ranges(NamedTuple):

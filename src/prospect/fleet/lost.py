@@ -14,6 +14,7 @@ import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from prospect.fleet.fleet_limits import MOST_ASIDE, MOST_LOST_BYTES, UNFINISHED_S
 from prospect.fleet.sending import place_in_target, send_segment
 from prospect.store.segments import COVERAGE, MINUTE, SAMPLES, SUFFIX, segment_of
 
@@ -26,18 +27,14 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
 
 FOLDER = "unsent"
-_MOST_ASIDE = 20_000
-_MOST_BYTES = 1 << 26
 _MEMORY = "128MB"
-# No sender takes longer.
-_UNFINISHED_S = 3600.0
 
 
 def set_aside(store: StoreDirectory, segment: Segment) -> None:
     """Keep the accounting of a segment that is removed unsent; takes no space on a full disk."""
     aside = accounting_aside(store)
     with suppress(OSError):
-        for one in aside[: max(len(aside) + 1 - _MOST_ASIDE, 0)]:
+        for one in aside[: max(len(aside) + 1 - MOST_ASIDE, 0)]:
             os.unlink(_path(one), dir_fd=store.descriptor)
         store.move(segment.path(COVERAGE), _path(segment))
 
@@ -55,7 +52,7 @@ def clean_aside(store: StoreDirectory) -> None:
     """Remove what a sender that was killed has left unfinished."""
     with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
         for entry in entries:
-            is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > _UNFINISHED_S
+            is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > UNFINISHED_S
             if is_old and not entry.name.endswith(SUFFIX):
                 os.unlink(f"{FOLDER}/{entry.name}", dir_fd=store.descriptor)
 
@@ -130,7 +127,7 @@ def _send_run(
     def content(_: Segment, kind: str) -> bytes:
         if kind not in made:
             raise FileNotFoundError
-        return store.read_bytes(made[kind], _MOST_BYTES)
+        return store.read_bytes(made[kind], MOST_LOST_BYTES)
 
     try:
         for kind, query in queries.items():

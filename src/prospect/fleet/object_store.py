@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
+from prospect.fleet.fleet_limits import CONNECT_S, MOST_CREDENTIAL_BYTES, SILENT_S, WHOLE_S
 from prospect.fleet.store_places import is_loopback
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from prospect.fleet.store_places import Place
 
-CONNECT_S, SILENT_S, WHOLE_S = 5.0, 20.0, 300.0
-"""How long may pass until a connection, between two pieces of an answer, and for all of it."""
 _DISTRIBUTION = "prospect-profiler[fleet]"
 _RETRIES = 2
 _CHUNK_BYTES = 1 << 20
@@ -63,7 +62,6 @@ _IN_ENVIRONMENT = (
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-_MOST_BYTES = 1 << 20
 
 
 class ObjectStore:
@@ -243,7 +241,7 @@ def _section(path: str, name: str) -> dict[str, str]:
     parser = configparser.RawConfigParser(strict=False)
     try:
         with open(path, encoding="utf-8") as file:
-            parser.read_string(file.read(_MOST_BYTES))
+            parser.read_string(file.read(MOST_CREDENTIAL_BYTES))
         return dict(parser.items(name))
     except (OSError, ValueError, configparser.Error):
         return {}

@@ -10,6 +10,7 @@ from prospect.announcing import pluralize
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS, outlying
 from prospect.fleet.asking import question
+from prospect.fleet.fleet_limits import MOST_CELLS, MOST_COMPARED_FUNCTIONS
 from prospect.fleet.hits import NAMES, NUMBERS, keep_names
 from prospect.records import NamedTuple, Record
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
-
-# Functions that are compared, those with most time first; with that many hosts a million numbers.
-_MOST_FUNCTIONS = 500
-_MOST_CELLS = 1_000_000
 
 
 class Outlier(NamedTuple):
@@ -148,7 +145,7 @@ def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], N
     Only what is compared is told apart by host: all functions of all hosts are more than memory
     holds, and to add them up takes longer than to read the hits twice.
     """
-    most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(len(hosts), 1)), 1)
+    most = max(min(MOST_COMPARED_FUNCTIONS, MOST_CELLS // max(len(hosts), 1)), 1)
     engine = asked.engine
     condition, parameters = asked.condition
     engine.keep(

@@ -28,6 +28,7 @@ from urllib.parse import unquote
 from prospect.columns.protobuf_fields import fields
 from prospect.errors import PushError, RecordingError
 from prospect.fleet.endpoint import OTLP, PYROSCOPE, endpoint_of
+from prospect.fleet.fleet_limits import MOST_ANSWER_BYTES, PUSH_PAUSE_S, PUSH_S, STEP_S
 from prospect.fleet.store_places import is_loopback
 from prospect.render.otlp import OtlpRenderer
 from prospect.render.pprof import PprofRenderer
@@ -40,13 +41,10 @@ if TYPE_CHECKING:
     from prospect.options import Detail
     from prospect.profile.model import Profile
 
-SILENT_S, WHOLE_S, PAUSE_S = 5.0, 15.0, 1.0
-"""How long one step may take, both tries together, and how long passes between them."""
 
 # These may be otherwise the next time.
 _PASSING = (429, 502, 503, 504)
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
-_MOST_ANSWER_BYTES = 1 << 16
 _WELL_PACKED = 6
 
 
@@ -82,7 +80,7 @@ def document_for(url: str, profile: Profile, detail: Detail, *, inline: bool = F
 
 
 def push(url: str, document: bytes) -> None:
-    """Send what `document_for` returned; this takes `WHOLE_S` at most.
+    """Send what `document_for` returned; this takes `PUSH_S` at most.
 
     Raises:
         PushError: the server does not take it.
@@ -96,7 +94,7 @@ def push(url: str, document: bytes) -> None:
     # A collector may answer a byte at a time: such a thread is left to itself.
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(WHOLE_S)
+    thread.join(PUSH_S)
     if failure:
         raise PushError(f"{url}: the collector does not have the profile: {failure[0]}")
 
@@ -109,7 +107,7 @@ def _tried(endpoint: Endpoint, body: bytes) -> list[str]:
         except _RefusedError as error:
             if is_last or not error.may_pass:
                 return [str(error)]
-            threading.Event().wait(PAUSE_S)
+            threading.Event().wait(PUSH_PAUSE_S)
         else:
             break
     return []
@@ -134,8 +132,8 @@ def _post(endpoint: Endpoint, body: bytes) -> None:
         opener.add_handler(handler)
     request = urllib.request.Request(endpoint.url, body, headers)  # noqa: S310 - http handlers only
     try:
-        with opener.open(request, timeout=SILENT_S) as response:
-            answer = response.read(_MOST_ANSWER_BYTES)
+        with opener.open(request, timeout=STEP_S) as response:
+            answer = response.read(MOST_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
         reason = _reason(endpoint.backend, error.code)
         error.close()

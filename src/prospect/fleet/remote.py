@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from prospect.errors import StoreError
+from prospect.fleet.fleet_limits import LARGEST_OBJECT_BYTES, MOST_OBJECTS
 from prospect.fleet.object_store import ObjectStore
 from prospect.fleet.remote_cache import base, directory_for, make_room
 from prospect.store.hosts import DIGEST_DIGITS, HostsDirectory, segments_of_names
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
 
 _THREADS = 16
-_MOST_OBJECTS = 4_000_000
-_MOST_FILE_BYTES = 1 << 30
 _HOST = re.compile(rf"{HOST_PREFIX}[A-Za-z0-9_.~%-]{{1,255}}")
 _PATH = re.compile(
     rf"({_HOST.pattern}(?:/store=[A-Za-z0-9]{{1,64}})?)/({'|'.join(TIERS)})"
@@ -135,7 +134,7 @@ class RemoteDirectory(HostsDirectory):
         with ThreadPoolExecutor(_THREADS) as pool:
             for found in pool.map(self._sizes_below, wanted or hosts):
                 sizes |= found
-                if len(sizes) > _MOST_OBJECTS:
+                if len(sizes) > MOST_OBJECTS:
                     raise StoreError(f"{self.path}: too many objects; choose by host:")
         return sizes
 
@@ -143,7 +142,7 @@ class RemoteDirectory(HostsDirectory):
         found = {}
         for path, size in self._objects.listed(host):
             found[path] = size
-            if len(found) > _MOST_OBJECTS:
+            if len(found) > MOST_OBJECTS:
                 break
         return found
 
@@ -165,7 +164,7 @@ class RemoteDirectory(HostsDirectory):
 
     def _receive(self, path: str, part: str) -> None:
         size, digest = self._sizes[path], blake2b(digest_size=DIGEST_DIGITS // 2)
-        if size > _MOST_FILE_BYTES:
+        if size > LARGEST_OBJECT_BYTES:
             raise _OtherContentError("it is too large")
         count = 0
         with open(part, "xb") as file:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from prospect.errors import StoreError
 from prospect.files.budget import size_in_bytes
 from prospect.files.user_cache import cache_path, is_own
+from prospect.fleet.fleet_limits import CACHE_BYTES
 from prospect.records import NamedTuple
 from prospect.symbols.cache_directory import CacheDirectory
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 VARIABLE = "PROSPECT_FLEET_CACHE"
-DEFAULT_BYTES = 4 << 30
 _NAME = "buckets"
 # Files used so short ago are in use, maybe by another command.
 _IN_USE_S = 300.0
@@ -69,7 +69,7 @@ def most_bytes(environment: Mapping[str, str] = os.environ) -> int:
     """
     text = environment.get(VARIABLE, "")
     try:
-        return size_in_bytes(text) if text else DEFAULT_BYTES
+        return size_in_bytes(text) if text else CACHE_BYTES
     except ValueError:
         raise StoreError(f"{VARIABLE}={text}: give a size, as 20G") from None
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from prospect.errors import StoreError
+from prospect.fleet.fleet_limits import LARGEST_SENT_BYTES, MOST_STATE_BYTES
 from prospect.records import NamedTuple
 from prospect.store.directory import this_machine
 from prospect.store.hosts import DIGEST_DIGITS, STORE_PREFIX
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 STATE = "shipped.json"
 _HOUR_S = 3600
-_MOST_STATE_BYTES = 1 << 16
-# A day of a very busy host in one file; we write none that is larger.
-_MOST_FILE_BYTES = 1 << 30
 _WHOLE = 1 << 64
 
 
@@ -221,8 +219,8 @@ def whole_file(store: StoreDirectory) -> Contents:
     """Return what reads the files of a store's segments as they are."""
 
     def content(segment: Segment, kind: str) -> bytes:
-        data = store.read_bytes(segment.path(kind), _MOST_FILE_BYTES + 1)
-        if len(data) > _MOST_FILE_BYTES:
+        data = store.read_bytes(segment.path(kind), LARGEST_SENT_BYTES + 1)
+        if len(data) > LARGEST_SENT_BYTES:
             raise StoreError(f"{segment.path(kind)} is too large")
         return data
 
@@ -246,7 +244,7 @@ def host_name() -> str:
 def sent_before(store: StoreDirectory, url: str) -> SentBefore:
     """Return what was sent to a target."""
     try:
-        state = json.loads(store.read_bytes(STATE, _MOST_STATE_BYTES))
+        state = json.loads(store.read_bytes(STATE, MOST_STATE_BYTES))
         if state["url"] == url:
             return SentBefore(max(int(state["next"]), 0), max(int(state["day"]), 0))
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):

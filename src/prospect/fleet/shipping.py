@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
+from prospect.fleet.fleet_limits import MOST_LOOKS
 from prospect.fleet.lost import clean_aside, latest_head, send_lost
 from prospect.fleet.sending import (
     DamagedError,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.segments import Segment
 
-# Segments that are merged or removed meanwhile: how often what waits is looked for again.
-_MOST_LOOKS = 8
 _MEMORY = "128MB"
 _MADE = "unsent/weighted.made"
 _WEIGHING_MEMORY = "256MB"
@@ -79,7 +78,7 @@ def ship(
             lost = send_lost(store, target, shipment)
             if checks_sent:
                 size += send_damaged(store, target, shipment, content)
-            for _ in range(_MOST_LOOKS):
+            for _ in range(MOST_LOOKS):
                 due = waiting(store, shipment, now_s)
                 if not due.segments:
                     break

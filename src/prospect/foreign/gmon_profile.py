@@ -24,6 +24,7 @@ import numpy as np
 
 from prospect.elf.symbols import read_symbols
 from prospect.errors import RecordingError
+from prospect.foreign.foreign_limits import LONGEST_NAME_BYTES
 from prospect.foreign.stack_profile import (
     no_entry_reasons,
     no_losses,
@@ -50,7 +51,6 @@ _SHF_EXECINSTR = 4
 _STT_OBJECT, _STT_FUNC, _STT_SECTION, _STT_FILE, _STT_TLS, _STT_IFUNC = 1, 2, 3, 4, 6, 10
 _NO_CODE = (_STT_SECTION, _STT_FILE, _STT_TLS, _STT_IFUNC)
 _STB_LOCAL, _STB_WEAK, _STB_UNIQUE = 0, 2, 10
-_LONGEST_NAME_BYTES = 1 << 13
 # A `$` or a `.` marks what compilers and assemblers made up, but for numbered copies of functions.
 _LOCAL_NAME = re.compile(rb"[^$.]+(?:(?:\.clone|\.constprop)?\.[0-9]+)*")
 _MARKERS = (b"__gnu_compiled", b"___gnu_compiled")
@@ -156,7 +156,7 @@ def _code_rows(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.int64]:
 def _names(symbols: ElfSymbols, rows: NDArray[np.int64]) -> list[bytes]:
     strings = symbols.strings
     return [
-        bytes(strings[start : start + _LONGEST_NAME_BYTES]).partition(b"\0")[0]
+        bytes(strings[start : start + LONGEST_NAME_BYTES]).partition(b"\0")[0]
         for start in symbols.name.take(rows).tolist()
     ]
 

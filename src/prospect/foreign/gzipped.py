@@ -5,15 +5,12 @@ from __future__ import annotations
 import zlib
 
 from prospect.errors import RecordingError
+from prospect.foreign.foreign_limits import LARGEST_UNPACKED_BYTES, MOST_MEMBERS
 
 _MAGIC = b"\x1f\x8b"
 _WINDOW = 16 + zlib.MAX_WBITS
-# The size that a compressed file may unpack to. Real ones unpack to some ten times their size.
-_LARGEST_BYTES = 1 << 30
 _UNPACKED_BYTES = 1 << 24
 _UNPACKED_EACH = 64
-# bgzip makes a member of each 64 KB. A member takes time even if it is empty.
-_MOST_MEMBERS = 65_536
 _PIECE_BYTES = 1 << 16  # zlib copies what follows the end of a member
 
 
@@ -36,7 +33,7 @@ def unpacked(data: memoryview) -> bytes:
     Raises:
         RecordingError: it is damaged, or unpacks to more than any profile.
     """
-    most = min(_UNPACKED_BYTES + _UNPACKED_EACH * len(data), _LARGEST_BYTES)
+    most = min(_UNPACKED_BYTES + _UNPACKED_EACH * len(data), LARGEST_UNPACKED_BYTES)
     parts: list[bytes] = []
     room, at, members = most, 0, 0
     while at < len(data):
@@ -50,10 +47,10 @@ def unpacked(data: memoryview) -> bytes:
                 raise RecordingError(f"damaged gzip file: {error}") from error
             at += len(piece) - len(unpacker.unused_data)
             room -= len(parts[-1])
-            if unpacker.unconsumed_tail or room < 0 or members > _MOST_MEMBERS:
+            if unpacker.unconsumed_tail or room < 0 or members > MOST_MEMBERS:
                 raise RecordingError(
                     f"its {len(data)} bytes unpack to more than {most >> 20} MiB, or are of more"
-                    f" than {_MOST_MEMBERS} parts, which no profile is; if you trust it, unpack it"
+                    f" than {MOST_MEMBERS} parts, which no profile is; if you trust it, unpack it"
                     " with gunzip first"
                 )
         if not unpacker.eof:

@@ -24,6 +24,7 @@ from prospect.columns.protobuf_fields import (
 )
 from prospect.errors import RecordingError
 from prospect.figures.stacks.frames import object_label
+from prospect.foreign.foreign_limits import MOST_EVENTS, MOST_MESSAGES
 from prospect.foreign.gzipped import is_gzipped, unpacked
 from prospect.foreign.stack_profile import (
     NO_OBJECT,
@@ -47,11 +48,9 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 _MOST = 2.0**62
-_MOST_EVENTS = 1 << 10
 
 _Line = tuple[int, int]  # function's row, source line
 
-_MOST_MESSAGES = 1 << 23
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14
 
@@ -85,7 +84,7 @@ def read_events(
     Raises:
         RecordingError: there are not as many types as values, or the values are too large.
     """
-    if len(types) != values.shape[1] or len(types) > _MOST_EVENTS:
+    if len(types) != values.shape[1] or len(types) > MOST_EVENTS:
         raise RecordingError("damaged pprof profile: values of samples without a type")
     # A comparison of two profiles has negative ones, which are no samples.
     values = np.maximum(values, 0)
@@ -330,7 +329,7 @@ def pprof_profile(origin: str, data: memoryview) -> Profile:
 def _read_message(data: bytes) -> _Message:
     whole = _Message()
     for count, (number, kind, value, part) in enumerate(fields(data)):
-        if count >= _MOST_MESSAGES:
+        if count >= MOST_MESSAGES:
             raise _too_many("parts")
         if kind == LENGTH and number in whole.parts:
             whole.parts[number].append(part)
@@ -365,10 +364,10 @@ def _read_samples(parts: Sequence[bytes]) -> _Samples:
         values.append(b"".join(found[2]))
         labels.append(tuple(found[3]))
         label_count += len(found[3])
-        if label_count > _MOST_MESSAGES:
+        if label_count > MOST_MESSAGES:
             raise _too_many("labels")
     check_frames(_count_packed(locations))
-    if _count_packed(values) > _MOST_MESSAGES:
+    if _count_packed(values) > MOST_MESSAGES:
         raise _too_many("values")
     location_id, location_start = _packed(locations)
     numbers, value_start = _packed(values)
@@ -380,7 +379,7 @@ def _read_samples(parts: Sequence[bytes]) -> _Samples:
 
 
 def _too_many(what: str) -> RecordingError:
-    return RecordingError(f"it has more than {_MOST_MESSAGES} {what}: give a part of it")
+    return RecordingError(f"it has more than {MOST_MESSAGES} {what}: give a part of it")
 
 
 def _rows(ids: NDArray[np.uint64], row_of_id: dict[int, int]) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RecordingError
+from prospect.foreign.foreign_limits import DEEPEST_STACK, MOST_FRAMES
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
@@ -62,9 +63,6 @@ _KINDS = (
 
 _STILL_RUNNING = 2**64 - 1
 
-DEEPEST_STACK = 1 << 13
-# In all stacks together; reading them takes about 50 bytes each.
-MOST_FRAMES = 1 << 24
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 

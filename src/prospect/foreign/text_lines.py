@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RecordingError
-from prospect.foreign.stack_profile import DEEPEST_STACK, check_frames
+from prospect.foreign.foreign_limits import DEEPEST_STACK, LONGEST_LINE_BYTES
+from prospect.foreign.stack_profile import check_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CHUNK_BYTES = 1 << 20
-_LONGEST_LINE_BYTES = 1 << 22
 
 
 class Numbers(dict[bytes, int]):
@@ -107,7 +107,7 @@ def text_lines(data: memoryview) -> Iterator[tuple[int, bytes]]:
         rest = lines.pop()
         for number, line in enumerate(lines, start=number + 1):  # noqa: B020 - goes on counting
             yield number, line.removesuffix(b"\r")
-        if len(rest) > _LONGEST_LINE_BYTES:
-            raise RecordingError(f"line {number + 1} has more than {_LONGEST_LINE_BYTES >> 20} MiB")
+        if len(rest) > LONGEST_LINE_BYTES:
+            raise RecordingError(f"line {number + 1} has more than {LONGEST_LINE_BYTES >> 20} MiB")
     if rest:
         yield number + 1, rest

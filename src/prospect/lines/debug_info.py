@@ -22,6 +22,14 @@ import numpy as np
 from prospect.elf import elf_layout
 from prospect.files.budget import VARIABLE, ReadBudget
 from prospect.lines.conversion import convert_in_child
+from prospect.lines.lines_limits import (
+    ALL_READING_S,
+    LARGEST_DEBUG_BYTES,
+    LEAST_READING_S,
+    LONGEST_SECTION_NAME_BYTES,
+    MOST_READING_S,
+    READING_S_A_MB,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,18 +53,13 @@ NO_MEMORY = (
     f" memory that they may; {VARIABLE}=4G allows more"
 )
 
-# The reader needs several times this much memory, and its addresses and offsets have 32 bits.
-_LARGEST_BYTES = 4 << 30
 _COMPRESSED_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
 _COMPRESSED_64 = struct.Struct("<IIQQ")  # Elf64_Chdr: type, reserved, size, alignment
 _OLD_COMPRESSED = struct.Struct(">4sQ")  # "ZLIB", size
 _OLD_PREFIX = b".zdebug_"
 _PREFIX = b".debug_"
-_LONGEST_SECTION_NAME_BYTES = 32
 _MOST_NAMES = 3
 
-_LEAST_S, _S_A_MB, _MOST_S = 5.0, 1.0, 60.0
-_ALL_S = 180.0
 # The share of the time left by other users' files that those of one user may take.
 _SHARE = 2 / 3
 
@@ -111,7 +114,7 @@ def is_readable(image: ElfImage) -> bool:
     The library reserves the memory that a compressed section claims to need, and a refusal of the
     system ends the process.
     """
-    return len(image.data) + unpacked_bytes(image) <= _LARGEST_BYTES
+    return len(image.data) + unpacked_bytes(image) <= LARGEST_DEBUG_BYTES
 
 
 def unpacked_bytes(image: ElfImage) -> int:
@@ -137,7 +140,7 @@ def _unpacked_sizes(image: ElfImage) -> Iterator[int]:
 
 
 def _section_name(image: ElfImage, offset: int) -> bytes:
-    name = bytes(image.section_names[offset : offset + _LONGEST_SECTION_NAME_BYTES])
+    name = bytes(image.section_names[offset : offset + LONGEST_SECTION_NAME_BYTES])
     return name.partition(b"\0")[0]
 
 
@@ -164,8 +167,10 @@ class BoundedReader:
         """
         with self._turn:
             used_s = self._used_s.get(uid, 0.0)
-            left_s = (_ALL_S - sum(self._used_s.values()) + used_s) * _SHARE - used_s
-            seconds = min(_LEAST_S + len(data) / 1e6 * _S_A_MB, _MOST_S, left_s)
+            left_s = (ALL_READING_S - sum(self._used_s.values()) + used_s) * _SHARE - used_s
+            seconds = min(
+                LEAST_READING_S + len(data) / 1e6 * READING_S_A_MB, MOST_READING_S, left_s
+            )
             if seconds <= 0 or len(data) > self._left_bytes:
                 return None
             began_s = time.monotonic()

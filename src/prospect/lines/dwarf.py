@@ -10,6 +10,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from prospect.lines.lines_limits import (
+    LONGEST_LEB_BYTES,
+    LONGEST_STRING_BYTES,
+    MOST_ABBREVIATIONS,
+    MOST_ATTRIBUTES,
+)
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -60,10 +66,6 @@ LEB_FORMS = frozenset(
 )
 _BLOCK_SIZES = {DW_FORM_BLOCK1: 1, DW_FORM_BLOCK2: 2, DW_FORM_BLOCK4: 4}
 _LEB_BLOCKS = frozenset({DW_FORM_BLOCK, DW_FORM_EXPRLOC})
-_LONGEST_LEB_BYTES = 10
-_MOST_ATTRIBUTES = 256
-_LONGEST_TABLE = 1 << 20
-_LONGEST_STRING_BYTES = 4096
 
 Bytes = bytes | bytearray | memoryview
 
@@ -114,7 +116,7 @@ def unsigned(data: Bytes, position: int, size: int) -> int:
 def leb128(data: Bytes, position: int) -> tuple[int, int]:
     """Read an unsigned LEB128 number; return it and where the next byte is."""
     value = 0
-    for place in range(_LONGEST_LEB_BYTES):
+    for place in range(LONGEST_LEB_BYTES):
         if not 0 <= position + place < len(data):
             break
         octet = data[position + place]
@@ -137,7 +139,7 @@ def string(data: Bytes, position: int) -> bytes:
     """Read a string that ends with a zero byte."""
     if not 0 <= position < len(data):
         raise DwarfError("a string outside its section")
-    head, zero, _ = bytes(data[position : position + _LONGEST_STRING_BYTES]).partition(b"\0")
+    head, zero, _ = bytes(data[position : position + LONGEST_STRING_BYTES]).partition(b"\0")
     if not zero:
         raise DwarfError("a string without an end")
     return head
@@ -175,7 +177,7 @@ def _unit(section: Bytes, position: int, end: int) -> Unit | None:
 
 
 def abbreviations(
-    section: Bytes, start: int, last: int = 0, most: int = _LONGEST_TABLE
+    section: Bytes, start: int, last: int = 0, most: int = MOST_ABBREVIATIONS
 ) -> tuple[dict[int, Abbreviation], int]:
     """Read a table of abbreviations; return it by code, and where it ends.
 
@@ -204,7 +206,7 @@ def abbreviations(
             if not name and not form:
                 break
             attributes.append((name, form))
-            if len(attributes) > _MOST_ATTRIBUTES:
+            if len(attributes) > MOST_ATTRIBUTES:
                 raise DwarfError("an entry of too many attributes")
         table[code] = Abbreviation(tag, has_children, tuple(attributes))
         if code == last:

@@ -26,10 +26,10 @@ from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.lines import debug_info
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import BoundedReader
+from prospect.lines.lines_limits import DEEPEST, LONGEST_TEXT_BYTES, MOST_READERS
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.lines.split_lines import SplitLines
 from prospect.lines.symcache import (
-    DEEPEST,
     VERSION,
     Frames,
     SymCache,
@@ -54,10 +54,6 @@ if TYPE_CHECKING:
     from prospect.symbols.table_cache import FileIdentity, SymbolCache
 
 
-# Each reader needs several times the memory of what it reads.
-_MOST_READERS = 4
-
-_LONGEST_TEXT_BYTES = 1 << 16
 _PIECE = 4096
 
 
@@ -207,7 +203,7 @@ class LineFinder:
         missing.sort(key=lambda one: len(one[1].image.data))
         ours = [one for one in reversed(missing) if is_trusted(one[1].speaks_for)]
         theirs = [one for one in missing if not is_trusted(one[1].speaks_for)]
-        readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, max(len(ours), 1))
+        readers = min(len(os.sched_getaffinity(0)), MOST_READERS, max(len(ours), 1))
         with ThreadPoolExecutor(readers) as pool, ThreadPoolExecutor(1) as turns:
             made = pool.map(convert, [one.image.data for _, one in ours])
             in_turn = turns.map(
@@ -412,7 +408,7 @@ def _texts(text: memoryview, offset: NDArray[np.int64]) -> tuple[list[bytes], ND
     rows: dict[bytes, int] = {}
     row_of = np.full(len(distinct), -1, np.int32)
     for place, at in enumerate(distinct.tolist()):
-        found = bytes(text[at : at + _LONGEST_TEXT_BYTES]).partition(b"\0")[0] if at >= 0 else b""
+        found = bytes(text[at : at + LONGEST_TEXT_BYTES]).partition(b"\0")[0] if at >= 0 else b""
         if found:
             row_of[place] = rows.setdefault(found, len(rows))
     return list(rows), row_of.take(index)

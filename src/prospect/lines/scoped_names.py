@@ -24,6 +24,7 @@ from prospect.files.budget import CostlyError
 from prospect.lines import dwarf
 from prospect.lines.debug_info import is_shared
 from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
+from prospect.lines.lines_limits import LONGEST_SCOPED_NAME_BYTES, MOST_PLACES, MOST_UNITS
 from prospect.lines.sections import section
 from prospect.records import NamedTuple, Record
 
@@ -46,10 +47,7 @@ _C_LANGUAGES = frozenset({0x01, 0x02, 0x0C, 0x1D})  # DW_LANG_C89, C, C99, C11
 
 # GCC writes shorter names, with their zero byte, into the entry itself.
 _SHORTEST_INDIRECT = 4
-_MOST_UNITS = 1 << 17
-_MOST_PLACES = 100_000
 _CHUNK_BYTES = 1 << 22
-_LONGEST_NAME_BYTES = 4096
 
 
 class SearchBudget(Record, frozen=False):
@@ -152,13 +150,13 @@ class _Search:
         for name in names:
             for found in re.finditer(re.escape(name + b"\0"), self._strings):
                 places[found.start()] = name
-                if len(places) > _MOST_PLACES:
+                if len(places) > MOST_PLACES:
                     raise DwarfError("a name at too many places")
         return places
 
     def unique(self) -> dict[bytes, bytes]:
         """Return the names that have one qualified name."""
-        for unit in itertools.islice(dwarf.units(self._info), _MOST_UNITS):
+        for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
             if self._may_hold(unit) and (plans := self._plans_of(unit)):
                 self._walk(unit, plans)
             if all(len(found) > 1 for found in self._found.values()):
@@ -313,6 +311,6 @@ def _scope_inside(tag: int, name: bytes, scope: bytes | None) -> bytes | None:
 
 
 def _joined(scope: bytes | None, name: bytes) -> bytes | None:
-    if scope is None or len(scope) + len(name) > _LONGEST_NAME_BYTES:
+    if scope is None or len(scope) + len(name) > LONGEST_SCOPED_NAME_BYTES:
         return None
     return scope + b"::" + name if scope else name

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from prospect.elf import elf_layout
 from prospect.files.budget import CostlyError, of_others
+from prospect.lines.lines_limits import LARGEST_SECTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.elf.image import ElfImage
 
-LARGEST_BYTES = 512 << 20
 _PACKED_PIECE_BYTES, _PIECE_BYTES = 1 << 16, 1 << 20
 
 _HEADER_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
@@ -44,7 +44,7 @@ def section(image: ElfImage, name: bytes) -> memoryview:
     if len(packed) < header.size:
         return image.data[:0]
     kind, *_, unpacked_bytes, _ = header.unpack_from(packed)
-    if unpacked_bytes > LARGEST_BYTES:
+    if unpacked_bytes > LARGEST_SECTION_BYTES:
         return image.data[:0]
     if not unpacked_bytes:
         return image.data[:0]

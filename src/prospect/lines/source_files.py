@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prospect.files.named_files import open_named
 from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.files.untrusted_open import OpenFile
+from prospect.lines.lines_limits import LARGEST_SOURCE_BYTES
 from prospect.profile.source_tables import SourceFile
 from prospect.records import Record
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 
 _EVERYONE_READS = 0o004
-LARGEST_BYTES = 16 << 20
 _LONGEST_LINE = 400
 
 
@@ -142,7 +142,7 @@ def open_source(path: str, named_by: AbstractSet[int]) -> OpenFile | None:
         named_by: the users whose word it is; nobody's word is anybody's.
     """
     for uid in sorted(named_by or {EVERYBODY}, key=lambda one: not is_trusted(one)):
-        file = open_named(os.fsencode(path), uid, largest_bytes=LARGEST_BYTES)
-        if isinstance(file, OpenFile) and len(file.data) <= LARGEST_BYTES:
+        file = open_named(os.fsencode(path), uid, largest_bytes=LARGEST_SOURCE_BYTES)
+        if isinstance(file, OpenFile) and len(file.data) <= LARGEST_SOURCE_BYTES:
             return file
     return None

@@ -34,6 +34,7 @@ from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address
 from prospect.lines.dwarf import DwarfError, as_leb128, unsigned
+from prospect.lines.lines_limits import LARGEST_SPLIT_BYTES, MOST_COLUMNS, MOST_SPLIT_UNITS
 from prospect.lines.scoped_names import ScopedNames
 from prospect.lines.sections import Sections
 from prospect.lines.split_units import read_skeletons, unit_of_addresses
@@ -63,12 +64,8 @@ _UNMOVABLE = frozenset(
     {dwarf.DW_FORM_REF1, dwarf.DW_FORM_REF2, dwarf.DW_FORM_REF8, dwarf.DW_FORM_REF_UDATA}
 )
 
-_LARGEST_FILE_BYTES = 1 << 30
 _INFO, _ABBREVIATIONS, _STRING_OFFSETS, _RANGE_LISTS = 1, 3, 6, 8  # DW_SECT_*
 _INDEX_HEADER = struct.Struct("<IIII")  # version (two bytes in 5), columns, units, slots
-_MOST_COLUMNS = 16
-# Units of one .dwo file: there are several where a program was optimised as a whole.
-_MOST_UNITS = 64
 # .debug_str_offsets and .debug_rnglists of version 5 begin with a header.
 _STRING_OFFSETS_HEADER, _RANGE_LISTS_HEADER = 8, 12
 
@@ -500,7 +497,7 @@ class SplitFiles:
         """Open a file in the image's own root, else in ours."""
         reason = NameSource.NO_FILE
         for root in dict.fromkeys((self._root, OWN_ROOT)):
-            file = open_named(path, self._named_by, root=root, largest_bytes=_LARGEST_FILE_BYTES)
+            file = open_named(path, self._named_by, root=root, largest_bytes=LARGEST_SPLIT_BYTES)
             if isinstance(file, OpenFile):
                 with contextlib.suppress(ElfError):
                     return _Opened(file, Sections(ElfImage.parse(file.data)))
@@ -532,7 +529,7 @@ def _unit_in(
     """Take a unit; `part` gives what is its own of a section, by name and DW_SECT_*."""
     info = part(b".debug_info.dwo", _INFO)
     abbreviations = part(b".debug_abbrev.dwo", _ABBREVIATIONS)
-    for unit in itertools.islice(dwarf.units(info), _MOST_UNITS):
+    for unit in itertools.islice(dwarf.units(info), MOST_SPLIT_UNITS):
         if _dwo_id(unit, info, abbreviations) == wanted.dwo_id:
             return UnitSections(
                 unit=unit,
@@ -570,7 +567,7 @@ def _contributions(index: memoryview, dwo_id: int) -> dict[int, tuple[int, int]]
         return {}
     version, columns, rows, slots = _INDEX_HEADER.unpack_from(index)
     size = _INDEX_HEADER.size + 12 * slots + 4 * columns * (2 * rows + 1)
-    if version & 0xFFFF not in (2, 5) or columns > _MOST_COLUMNS or size > len(index):
+    if version & 0xFFFF not in (2, 5) or columns > MOST_COLUMNS or size > len(index):
         return {}
     ids = np.frombuffer(index, "<u8", slots, _INDEX_HEADER.size)
     row_of = np.frombuffer(index, "<u4", slots, _INDEX_HEADER.size + 8 * slots)

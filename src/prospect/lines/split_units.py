@@ -15,6 +15,7 @@ import numpy as np
 
 from prospect.lines import dwarf
 from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
+from prospect.lines.lines_limits import MOST_RANGES, MOST_SKELETON_ABBREVIATIONS, MOST_UNITS
 from prospect.lines.sections import section
 from prospect.records import Record
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
 
-_MOST_RANGES = 1 << 20
-_MOST_UNITS = 1 << 17
-# A skeleton's abbreviation is alone in its table.
-_MOST_OF_TABLE = 128
 _DW_RLE_OFFSET_PAIR = 4
 # What follows each kind of range: the index of an address, an address, or another number.
 _DW_RLE_OPERANDS = {1: "x", 2: "xx", 3: "xn", _DW_RLE_OFFSET_PAIR: "nn", 5: "a", 6: "aa", 7: "an"}
@@ -110,10 +107,10 @@ class _Reader:
         self._string_offsets = section(image, b".debug_str_offsets")
         self.addresses = section(image, b".debug_addr")
         self.ranges = section(image, b".debug_ranges")
-        self._ranges_left = _MOST_RANGES
+        self._ranges_left = MOST_RANGES
 
     def units(self) -> Iterator[SplitUnit]:
-        for unit in itertools.islice(dwarf.units(self._info), _MOST_UNITS):
+        for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
             try:
                 found = self._split_unit(unit)
             except DwarfError:
@@ -126,7 +123,7 @@ class _Reader:
             return None
         code, _ = leb128(self._info, unit.dies)
         table, _ = dwarf.abbreviations(
-            self._abbreviations, unit.abbreviations, code, _MOST_OF_TABLE
+            self._abbreviations, unit.abbreviations, code, MOST_SKELETON_ABBREVIATIONS
         )
         _, values, _ = dwarf.first_entry(self._info, unit, table)
         if unit.version < 5 and dwarf.DW_AT_GNU_DWO_ID not in values:

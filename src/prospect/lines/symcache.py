@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.lines.lines_limits import DEEPEST, LONGEST_TEXT_BYTES
 from prospect.profile.source_tables import LineTable
 from prospect.records import Record, replace
 from prospect.symbols.demangling.demangle import demangle
@@ -37,9 +38,6 @@ _HEADER = struct.Struct("<4sI32sI5I16x")
 _FILE_FIELDS = 6
 _FUNCTION_FIELDS = 4
 _LOCATION_FIELDS = 4
-# Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
-DEEPEST = 250
-_LONGEST_TEXT_BYTES = 1 << 16
 _CXX = 2  # symbolic-common's Language::Cpp
 _COLD = b".cold"
 _MANGLED = b"_Z"
@@ -283,9 +281,7 @@ class SymCache(Record, eq=False):
             size |= (octet & 0x7F) << shift
             shift += 7
             if octet < 0x80:
-                return bytes(
-                    self.text[position + 1 : position + 1 + min(size, _LONGEST_TEXT_BYTES)]
-                )
+                return bytes(self.text[position + 1 : position + 1 + min(size, LONGEST_TEXT_BYTES)])
         return b""
 
 

@@ -32,6 +32,7 @@ from prospect.columns.table_rows import appended, gather
 from prospect.events.record_columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
 from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
 from prospect.events.sample_selection import kept_samples
+from prospect.live.live_limits import MOST_PROGRAMS, MOST_RUNTIME_NAME_BYTES, MOST_SHARING_PIDS
 from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.runs import task_tid
 
@@ -173,10 +174,6 @@ def _births(tasks: Tasks, chosen: NDArray[np.bool_]) -> Switches:
     )
 
 
-# Records of unloading may be lost; no machine has so many.
-_MOST_PROGRAMS = 1 << 14
-
-
 class _Program(NamedTuple):
     """The symbol of its record; see `KernelSymbols`."""
 
@@ -231,14 +228,12 @@ class LoadedPrograms:
             self._programs.pop(address, None)
             if not is_gone and name >= 0:
                 self._programs[address] = _Program(length, kind, events.names[name])
-            if len(self._programs) > _MOST_PROGRAMS:
+            if len(self._programs) > MOST_PROGRAMS:
                 del self._programs[next(iter(self._programs))]
 
 
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
-# Names in a session: 8 MB of an interpreter, 32 MB of a user.
-MOST_NAME_BYTES = 64 << 20
 # If more of the room than this is taken, names go with the last process of their interpreter: where
 # interpreters start all the time, most names are of those that have ended.
 _SCARCE_SHARE = 0.125
@@ -247,8 +242,6 @@ _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
 # Names of an interpreter whose processes have ended, for a child of theirs that was not sampled
 # yet. Where programs start all the time most names are of those.
 _KEPT_ENDED_NS = 2 * 60 * 10**9
-# More processes than this share an interpreter only where they are forked from one that goes on.
-_MOST_PIDS = 64
 
 
 class _Interpreter(Record, frozen=False):
@@ -258,7 +251,7 @@ class _Interpreter(Record, frozen=False):
         texts: of its code objects, with the time at which each was last told.
         known_ns: when it was last told.
         image: what is known of it, None for nothing.
-        pids: processes that were sampled in it, of which `_MOST_PIDS` are kept.
+        pids: processes that were sampled in it, of which `MOST_SHARING_PIDS` are kept.
         ended_ns: since when all of these have ended, 0 if some run or none is known.
     """
 
@@ -271,7 +264,7 @@ class _Interpreter(Record, frozen=False):
     def see(self, running: Container[int], now_ns: int) -> None:
         """Note whether its processes run."""
         if (
-            len(self.pids) >= _MOST_PIDS
+            len(self.pids) >= MOST_SHARING_PIDS
             or not self.pids
             or any(map(running.__contains__, self.pids))
         ):
@@ -283,7 +276,7 @@ class _Interpreter(Record, frozen=False):
 class PythonNames:
     """Interpreters and code objects, and when each was last known."""
 
-    def __init__(self, most_bytes: int = MOST_NAME_BYTES) -> None:
+    def __init__(self, most_bytes: int = MOST_RUNTIME_NAME_BYTES) -> None:
         """Begin with room for so many bytes of names."""
         self._interpreters: dict[int, _Interpreter] = {}
         self._room = NameRoom(most_bytes)
@@ -316,7 +309,9 @@ class PythonNames:
                 left_out[key.image] = left_out.get(key.image, 0) + 1
         pids = (python.task & _PID_MASK).tolist()
         for pid, number in set(zip(pids, python.image.tolist(), strict=True)):
-            if (sampled := self._interpreters.get(number)) and len(sampled.pids) < _MOST_PIDS:
+            if (sampled := self._interpreters.get(number)) and len(
+                sampled.pids
+            ) < MOST_SHARING_PIDS:
                 sampled.pids.add(pid)
         used = [(one, self._interpreters.get(one)) for one in distinct(python.image).tolist()]
         return replace(

@@ -15,6 +15,7 @@ from prospect.columns.sorting import distinct
 from prospect.events.decode import decode
 from prospect.live.carried import LastSwitches, LoadedPrograms, PythonNames
 from prospect.live.joined import JoinedProfile
+from prospect.live.live_limits import MOST_GROUPS, MOST_PARTS
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.options import NamingOptions
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
 
 # The parts that are forgotten when the memory is full.
 _FORGOTTEN_SHARE = 0.25
-# Each costs some microseconds a look; a slow rate needs hours for as many samples.
-_MOST_PARTS = 1000
-# Services that start again every minute make half a million a year.
-_MOST_GROUPS = 1 << 14
 
 
 class GrowingProfile:
@@ -147,7 +144,7 @@ class GrowingProfile:
             self._only = part
             return part
         self._join(part)
-        if len(self._joined) > self._most_samples or self._joined.parts > _MOST_PARTS:
+        if len(self._joined) > self._most_samples or self._joined.parts > MOST_PARTS:
             self._forget()
         return part
 
@@ -191,12 +188,12 @@ class GrowingProfile:
         """Return the control groups that are known, and remember those of a part longest."""
         groups = self._control_groups
         groups |= events.control_groups
-        if len(groups) > _MOST_GROUPS:
+        if len(groups) > MOST_GROUPS:
             sampled = events.samples.control_group
             used = set() if sampled is None else set(distinct(sampled).tolist())
             for id_ in sorted(used & groups.keys()):
                 groups[id_] = groups.pop(id_)
-            for id_ in list(groups)[: len(groups) - _MOST_GROUPS]:
+            for id_ in list(groups)[: len(groups) - MOST_GROUPS]:
                 del groups[id_]
         return dict(groups)
 

@@ -23,7 +23,15 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.events.record_starts import Ignored, Looks, find_records
-from prospect.live.carried import MOST_NAME_BYTES
+from prospect.live.live_limits import (
+    MOST_GENERATIONS,
+    MOST_LOOK_BYTES,
+    MOST_NAMED_PROCESSES,
+    MOST_OF_A_PROCESS,
+    MOST_RUNTIME_NAME_BYTES,
+    MOST_SIDE_RECORDS,
+    MOST_UNSAMPLED_BYTES,
+)
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -41,8 +49,6 @@ if TYPE_CHECKING:
 
 # With fewer of these in a drain there is no flood, and nothing is looked through.
 _FEW = 256
-_MOST_OF_A_PROCESS = 2048
-_MOST_NAMED_PROCESSES = 8
 
 _MASK_LOW = np.uint64((1 << 32) - 1)
 _SIZE_SHIFT = np.uint64(51)
@@ -52,9 +58,6 @@ _FLOODING = np.array(
     [abi.PERF_RECORD_COMM, abi.PERF_RECORD_FORK, abi.PERF_RECORD_EXIT, *_MAPS], np.uint64
 )
 _OTHERS = "Other processes do so too."
-# Between two looks: each side record costs some 10 us a look.
-_MOST_LOOK_BYTES = 1 << 28
-_MOST_SIDE_RECORDS = 200_000
 
 
 class RecordLimiter:
@@ -68,7 +71,7 @@ class RecordLimiter:
         condensed_bytes: how much is to wait until `condensed` is asked.
     """
 
-    most_bytes = _MOST_LOOK_BYTES
+    most_bytes = MOST_LOOK_BYTES
     condensed_bytes = sys.maxsize
 
     def __init__(self, schema: Schema) -> None:
@@ -119,7 +122,7 @@ class RecordLimiter:
 
     def is_full(self, size_bytes: int) -> bool:
         """Return whether so many bytes are as much as one look should take in."""
-        return size_bytes > self.most_bytes or self.side_records > _MOST_SIDE_RECORDS
+        return size_bytes > self.most_bytes or self.side_records > MOST_SIDE_RECORDS
 
     def _superseded(self, words: Words, renames: Rows) -> Rows:
         """Return the renames that a later one of the same thread follows."""
@@ -138,7 +141,7 @@ class RecordLimiter:
         room = np.empty(len(pids), np.int64)
         for row, (one, number) in enumerate(zip(pids.tolist(), count.tolist(), strict=True)):
             before = self._passed.get(one, 0)
-            room[row] = max(_MOST_OF_A_PROCESS - before, 0)
+            room[row] = max(MOST_OF_A_PROCESS - before, 0)
             self._passed[one] = before + number
             if number > room[row]:
                 self._say(one)
@@ -150,7 +153,7 @@ class RecordLimiter:
             f"Process {pid} names its threads or maps files more often than can be followed: some "
             "of its names and mappings are missing."
         )
-        if len(self.limits) >= _MOST_NAMED_PROCESSES and sentence not in self.limits:
+        if len(self.limits) >= MOST_NAMED_PROCESSES and sentence not in self.limits:
             sentence = _OTHERS
         if sentence not in self.limits:
             self.limits.append(sentence)
@@ -200,18 +203,15 @@ _OF_PROCESSES = np.array(
 # ns: 18 minutes; in longer parts some last bits are left out.
 _PID_BITS = 23
 _TIME_BITS = 40
-# Each generation of orphans whose descendants are kept is a step; more are not looked for.
-_MOST_STEPS = 64
 _NEVER = np.uint64((1 << 64) - 1)
 # Waiting records are looked through at this size, and again when they have doubled.
 _CONDENSED_BYTES = 2 << 20
-_MOST_UNSAMPLED_BYTES = 1 << 26
 
 
 class ShortLivesLimiter(RecordLimiter):
     """Leaves out what is too much between two looks, and who came and went unsampled."""
 
-    most_bytes = _MOST_UNSAMPLED_BYTES
+    most_bytes = MOST_UNSAMPLED_BYTES
     condensed_bytes = _CONDENSED_BYTES
 
     def __init__(self, schema: Schema) -> None:
@@ -356,7 +356,7 @@ def _keep_ancestors(
     is_here = (place >= 0) & (pid.take(place, mode="clip") == parent)
     of_parent = lives.life.take(place, mode="clip")[is_here]
     of_child = lives.life[lives.is_birth][is_here]
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_GENERATIONS):
         needed = of_parent[~has_ended[of_child] & has_ended[of_parent]]
         if not len(needed):
             return True
@@ -413,6 +413,6 @@ class Bounds(Record):
     most_samples: int = 0
     most_addresses: int = 1 << 19
     most_symbols: int = 1 << 22
-    most_name_bytes: int = MOST_NAME_BYTES
+    most_name_bytes: int = MOST_RUNTIME_NAME_BYTES
     spool_bytes: int = 1 << 29
     gate: Callable[[Schema], Gate] = RecordLimiter

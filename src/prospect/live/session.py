@@ -22,6 +22,7 @@ from prospect.events.sample_schema import schema_of
 from prospect.files.outputs import RecordingFile
 from prospect.live.carried import Followed
 from prospect.live.growing import GrowingProfile
+from prospect.live.live_limits import LEAST_SAMPLES, MOST_SAMPLES
 from prospect.live.record_limiters import Bounds
 from prospect.live.source import KernelSource
 from prospect.live.spool import NoSpool, Spool, copy_extents
@@ -37,11 +38,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.recording.opened_events import RecordOptions
 
-# The profile's memory. Figures of many more samples change no more while one looks, and each costs
-# some 0.2 us a look; but a minute of many CPUs is many samples.
-_LEAST_SAMPLES = 100_000
 _SAMPLES_OF_A_CPU = 25_000
-_MOST_SAMPLES = 400_000
 # Over how many calls the session's own cost is measured.
 _COSTS = 6
 _NS = 1e-9
@@ -81,7 +78,7 @@ class LiveState(Record):
 
 
 def _suiting_samples(cpus: int) -> int:
-    return min(max(_SAMPLES_OF_A_CPU * cpus, _LEAST_SAMPLES), _MOST_SAMPLES)
+    return min(max(_SAMPLES_OF_A_CPU * cpus, LEAST_SAMPLES), MOST_SAMPLES)
 
 
 class LiveSession:

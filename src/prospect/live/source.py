@@ -30,6 +30,7 @@ from prospect.capture.runtimes.runtime_reader import RuntimeFrames
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing, monotonic_ns
 from prospect.live.chosen import Chosen
+from prospect.live.live_limits import LONGEST_WAIT_MS
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.opened_events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
@@ -241,7 +242,6 @@ class Beginning:
         del end
 
 
-_LONGEST_WAIT_MS = 5000
 _WAIT_MS = 200
 # Between two drains, in addition to the time of the last one: rings may fill faster than they are
 # emptied, and others wait for the lock and the interpreter.
@@ -488,7 +488,7 @@ class KernelSource(Closing):
                     return
             # Not for ever: a CPU that comes online is not among what is waited for yet.
             wait_ms = self._drain.frames.wait_ms() if self._drain.frames else None
-            ready = self._poll.poll(_LONGEST_WAIT_MS if wait_ms is None else wait_ms)
+            ready = self._poll.poll(LONGEST_WAIT_MS if wait_ms is None else wait_ms)
             if self._stop_fd in (fd for fd, _ in ready):
                 return
             if self._drain.frames:

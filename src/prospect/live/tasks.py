@@ -25,6 +25,7 @@ from prospect.capture.machine.synthesis import (
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended
 from prospect.events.record_columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
+from prospect.live.live_limits import MOST_EARLY_EXITS, MOST_MAPS
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.mappings import is_of_kernel
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 _Table = TypeVar("_Table", Tasks, Mmaps)
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _KERNEL_PID = -1
-# A JIT may map new code for ever, and no record says what it unmapped.
-_MOST_MAPS = 4096
-# Ends of threads whose beginning is not known yet: they wait a part or two for it.
-_MOST_EARLY_EXITS = 4096
 # Programs have some dozens: so many are looked through again only when they have doubled.
 _FEW_MAPS = 128
 
@@ -140,7 +137,7 @@ class LiveTasks:
                 self._name(pid, tid, name, time_ns, is_exec=kind == TASK_EXEC)
         for pid in ended:
             self._processes.pop(pid, None)
-        for tid in list(self._early_exits)[:-_MOST_EARLY_EXITS]:
+        for tid in list(self._early_exits)[:-MOST_EARLY_EXITS]:
             del self._early_exits[tid]
 
     def forget_ended(self, running: Running) -> None:
@@ -279,7 +276,7 @@ def _latest(maps: list[_Map]) -> list[_Map]:
         if one.length > longest.get(one.start, 0):
             longest[one.start] = one.length
             kept.append(one)
-    return kept[:_MOST_MAPS][::-1]
+    return kept[:MOST_MAPS][::-1]
 
 
 class _Strings:

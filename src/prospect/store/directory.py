@@ -29,6 +29,7 @@ from prospect.store.segments import (
     Segment,
     segment_of,
 )
+from prospect.store.store_limits import MOST_FILES, MOST_FORMAT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +40,6 @@ PART_SUFFIX = ".part"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVATE_FILE, _PRIVATE_DIRECTORY = 0o600, 0o700
-_MOST_FORMAT_BYTES = 1 << 16
-# Files of one directory: an hour has 60 windows of a minute; more are somebody else's.
-_MOST_NAMES = 200_000
 _MACHINE_ID = "/etc/machine-id"
 DEPTHS = {MINUTE: 2, HOUR: 1, DAY: 1}
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -287,7 +285,7 @@ class StoreDirectory(Closing):
 
     def _open_format(self, *, create: bool) -> float:
         try:
-            text = self.read_bytes(FORMAT, _MOST_FORMAT_BYTES)
+            text = self.read_bytes(FORMAT, MOST_FORMAT_BYTES)
         except FileNotFoundError:
             if not create:
                 raise
@@ -352,7 +350,7 @@ class StoreDirectory(Closing):
             raise
         try:
             with os.scandir(descriptor) as entries:
-                names = [entry.name for _, entry in zip(range(_MOST_NAMES), entries, strict=False)]
+                names = [entry.name for _, entry in zip(range(MOST_FILES), entries, strict=False)]
         finally:
             os.close(descriptor)
         for name in names:

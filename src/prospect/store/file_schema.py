@@ -17,6 +17,7 @@ from prospect.errors import StoreError
 from prospect.profile.run_info import EventInfo, RunInfo
 from prospect.records import NamedTuple, Record, asdict
 from prospect.store.segments import COVERAGE, FUNCTIONS, NAMED, SAMPLES, STACKS, SUMS, TOTALS
+from prospect.store.store_limits import MOST_HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +34,6 @@ LOST_SAMPLES = (
     f"CASE WHEN max(cpu) > {WHOLE_WINDOW}"
     f" THEN sum(CASE WHEN cpu > {WHOLE_WINDOW} THEN lost ELSE 0 END) ELSE sum(lost) END"
 )
-_MOST_HEAD_BYTES = 1 << 22
 # The sum of all hosts fits in 64.
 _CPU_BITS = 31
 _SUM_BITS = 62
@@ -222,7 +222,7 @@ def read_head(written: bytes) -> Head:
     """
     try:
         unpacker = zlib.decompressobj()
-        text = unpacker.decompress(base64.b64decode(written, validate=True), _MOST_HEAD_BYTES)
+        text = unpacker.decompress(base64.b64decode(written, validate=True), MOST_HEAD_BYTES)
         fields = json.loads(text)
         version = fields["version"]
         if isinstance(version, int) and version > VERSION:

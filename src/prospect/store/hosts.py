@@ -21,6 +21,7 @@ from prospect.store.directory import DEPTHS, StoreDirectory
 from prospect.store.engine import Engine, EngineError, OutOfMemoryError
 from prospect.store.segment_reading import files, heaviest, host_of
 from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, SUFFIX, Segment, segment_of
+from prospect.store.store_limits import MOST_EXHAUSTING, MOST_HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,8 +34,6 @@ STORE_PREFIX = "store="
 FLEET = "fleet"
 DIGEST_DIGITS = 32
 _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})$")
-_MOST_HOSTS = 200_000
-_MOST_EXHAUSTING = 8
 _EXHAUSTING = "its files take all the memory there is, far more than those of other hosts"
 # DuckDB takes these for patterns in a path, and would read other hosts' files.
 _PATTERN = re.compile(r"[\[*?]")
@@ -130,7 +129,7 @@ class HostsDirectory(StoreDirectory):
         with os.scandir(self.root + path) as entries:
             return sorted(
                 entry.name
-                for _, entry in zip(range(_MOST_HOSTS), entries, strict=False)
+                for _, entry in zip(range(MOST_HOSTS), entries, strict=False)
                 if entry.is_dir(follow_symlinks=False)
                 and is_own(entry.stat(follow_symlinks=False), stat.S_IFDIR)
             )
@@ -151,7 +150,7 @@ def has_hosts(path: str) -> bool:
     """Whether a directory is one of hosts' stores, as far as its names say."""
     try:
         with os.scandir(path) as entries:
-            names = [entry.name for _, entry in zip(range(_MOST_HOSTS), entries, strict=False)]
+            names = [entry.name for _, entry in zip(range(MOST_HOSTS), entries, strict=False)]
     except OSError:
         return False
     return "format.json" not in names and any(map(_is_of_hosts, names))
@@ -226,7 +225,7 @@ def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) 
     except (StoreError, EngineError) as error:
         reason = error if isinstance(error, EngineError) else error.__context__
         if isinstance(reason, OutOfMemoryError):
-            host = _heaviest(store) if len(store.exhausting) < _MOST_EXHAUSTING else ""
+            host = _heaviest(store) if len(store.exhausting) < MOST_EXHAUSTING else ""
             if not host:
                 raise
             store.exhausting[host] = _EXHAUSTING

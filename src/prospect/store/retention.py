@@ -34,6 +34,7 @@ from prospect.store.segments import (
     parts_of_day,
     segment_of,
 )
+from prospect.store.store_limits import LEAST_STORE_BYTES, MOST_REMOVED, MOST_REMOVED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,9 +47,6 @@ DROPPED = "dropped.json"
 BY_AGE, BY_SIZE, FULL_DISK, ASKED_FOR = "age", "size", "full disk", "asked for"
 _AGE = re.compile(r"(\d{1,6})([hdw])")
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
-_LEAST_BYTES = 1 << 20
-_MOST_BYTES = 1 << 18
-_MOST_DROPPED = 1000
 
 
 class Keep(NamedTuple):
@@ -90,7 +88,7 @@ def parse_keep(text: str) -> Keep:
             size = size_in_bytes(part)
         except ValueError:
             size = 0
-        if size < _LEAST_BYTES or not part[-1:].isalpha():
+        if size < LEAST_STORE_BYTES or not part[-1:].isalpha():
             raise UsageError("give an age and a size, as 7d,2G")
         found = found._replace(most_bytes=size)
     if len(ages) > 2 or 0 in ages:
@@ -169,7 +167,7 @@ def drop(
         reasons.append(why)
     spans = _without_a_trace(store, gone, reasons)
     if spans:
-        kept = _merged([*dropped(store), *spans])[-_MOST_DROPPED:]
+        kept = _merged([*dropped(store), *spans])[-MOST_REMOVED:]
         with suppress(OSError):  # on a full disk there may be no room even for that
             store.write_bytes(DROPPED, json.dumps([list(one) for one in kept]).encode())
     return len(gone)
@@ -193,7 +191,7 @@ def _without_a_trace(
 def dropped(store: StoreDirectory) -> list[Dropped]:
     """Return what was removed, in the order in which it was; nothing of a damaged file."""
     try:
-        rows = json.loads(store.read_bytes(DROPPED, _MOST_BYTES))
+        rows = json.loads(store.read_bytes(DROPPED, MOST_REMOVED_BYTES))
         return [_dropped(each) for each in rows]
     except (OSError, ValueError, TypeError, ArithmeticError, RecursionError):
         return []

@@ -37,6 +37,11 @@ from prospect.store.segments import (
     TOTALS,
     coarsest,
 )
+from prospect.store.store_limits import (
+    BASE_UNPACKED_BYTES,
+    LARGEST_SEGMENT_BYTES,
+    MOST_UNPACKED_TIMES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,17 +53,12 @@ if TYPE_CHECKING:
     from prospect.store.specification import Specification
 
 
-# More than a disk's worth; a file that claims to be larger is none of our files.
-_MOST_FILE_BYTES = 1 << 32
 _MOST_NAMED = 3
 
 _READ = "read_parquet(?, hive_partitioning=false)"
 # By kind of file, the column that hits refer to, and which of its values refer to none.
 _KEYS = {FUNCTIONS: ("function", "true"), STACKS: ("stack", "stack <> 0")}
 
-_BASE_BYTES = 32 << 20
-# Ours unpack to some twenty times their size, and each value of a number takes eight bytes then.
-_MOST_TIMES = 300
 _VALUE_BYTES = 8
 # From here on texts are measured: a dictionary of this size may be in every row.
 _LARGE_DICTIONARY_BYTES = 1 << 18
@@ -316,7 +316,7 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
     """Return the paths of the segments' files of a kind, as far as they are there and ours."""
     names = [one.path(kind) for one in segments]
     store.bring(names)
-    return [store.root + name for name in names if store.has_ours(name, _MOST_FILE_BYTES)]
+    return [store.root + name for name in names if store.has_ours(name, LARGEST_SEGMENT_BYTES)]
 
 
 def hit_files(store: StoreDirectory, part: Part, *, stacks: bool = False) -> list[str]:
@@ -519,11 +519,11 @@ def refuse_bombs(engine: Engine, paths: list[str], kind: str) -> None:
     unclear = [
         path
         for path, _, _, _, texts, _, rows in footers
-        if texts > _LARGE_DICTIONARY_BYTES and texts * rows > _BASE_BYTES
+        if texts > _LARGE_DICTIONARY_BYTES and texts * rows > BASE_UNPACKED_BYTES
     ]
     bytes_of = _text_bytes(engine, unclear, kind)
     for path, unpacked, packed, values, _, least, _ in footers:
-        most = _BASE_BYTES + _MOST_TIMES * packed
+        most = BASE_UNPACKED_BYTES + MOST_UNPACKED_TIMES * packed
         size = unpacked + _VALUE_BYTES * values + bytes_of.get(path, 0)
         if size > most or least < 0:
             raise EngineError(
@@ -554,7 +554,7 @@ def heaviest(engine: Engine, files_of: dict[str, dict[str, list[str]]]) -> str:
         return ""
     host = max(bytes_of, key=lambda one: bytes_of[one])
     others = median(size for one, size in bytes_of.items() if one != host)
-    return host if bytes_of[host] > max(_MUCH_MORE * others, _BASE_BYTES) else ""
+    return host if bytes_of[host] > max(_MUCH_MORE * others, BASE_UNPACKED_BYTES) else ""
 
 
 def _footers(engine: Engine, paths: list[str]) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from prospect.records import NamedTuple, replace
 from prospect.store.engine import EngineError
 from prospect.store.file_schema import COLUMNS, HEAD_KEY, ORDER, read_head, written_head
 from prospect.store.segments import FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
+from prospect.store.store_limits import MOST_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +29,6 @@ _TABLE = "written"
 # Each group of rows has a dictionary of each column, and is in memory until it is written.
 _ONE_GROUP = 1_000_000
 _US = 10**6
-# Of functions and stacks; an hour of very many different ones begins to write them twice.
-_MOST_KNOWN = 500_000
 _LENGTH_BYTES = 8
 
 
@@ -141,7 +140,7 @@ def without_known(
         The tables to write, and what is known once they are written.
     """
     numbers = known.numbers if known is not None and known.directory == directory else {}
-    if sum(map(len, numbers.values())) > _MOST_KNOWN:
+    if sum(map(len, numbers.values())) > MOST_KNOWN:
         numbers = {}
     tables, after = dict(window.tables), {}
     for kind, name in ((FUNCTIONS, "function"), (STACKS, "stack")):

@@ -16,6 +16,7 @@ import numpy as np
 
 from prospect.elf import frame_rules as rules
 from prospect.unwind.memo import ADDRESS_BITS
+from prospect.unwind.unwind_limits import MOST_ADDED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +32,6 @@ _SENDER = -1 * _WORD
 _POSITIONS = (-8 * _WORD, -7 * _WORD)
 _METHOD = -3 * _WORD
 _R13 = 13
-# Bytes that an adapter puts between a compiled caller's frame and an interpreted one.
-_MOST_ADDED_BYTES = 1 << 14
 
 
 def bytecode_sites(  # noqa: PLR0913 - the columns of one round
@@ -86,5 +85,5 @@ def caller_sp(lanes: Lanes, rows: NDArray[np.int64], cfa: NDArray[np.int64]) -> 
         cfa: i64[r] what their frame records say.
     """
     value, is_there = lanes.read_some(rows, lanes.fp.take(rows) + _SENDER)
-    is_there &= (value > cfa) & (value - cfa < _MOST_ADDED_BYTES) & (value & 7 == 0)
+    is_there &= (value > cfa) & (value - cfa < MOST_ADDED_BYTES) & (value & 7 == 0)
     return np.where(is_there, value, cfa)

@@ -16,6 +16,7 @@ from prospect.records import NamedTuple
 from prospect.unwind import interface
 from prospect.unwind.interpreted import caller_sp
 from prospect.unwind.memo import ADDRESS_BITS
+from prospect.unwind.unwind_limits import LONGEST_STACK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +31,6 @@ GOES_ON = 255
 """The END_* of a sample that has not ended yet."""
 
 _WORD = 8
-# Stacks are 8 MB long unless somebody asked for more: beyond this an address is no stack's.
-_LONGEST_STACK_BYTES = 1 << 30
 _ADDRESS = (1 << ADDRESS_BITS) - 1
 
 
@@ -179,7 +178,7 @@ def _note_cut(
     if not len(missing):
         return
     distance = address.take(missing) - lanes.origin.take(missing)
-    is_cut = (distance >= 0) & (distance < _LONGEST_STACK_BYTES) & (distance & 7 == 0)
+    is_cut = (distance >= 0) & (distance < LONGEST_STACK_BYTES) & (distance & 7 == 0)
     end[missing] = np.where(is_cut, interface.END_CUT, interface.END_BAD)
     needed[missing] = np.where(is_cut, distance + _WORD, 0)
 

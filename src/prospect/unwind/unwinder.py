@@ -31,6 +31,7 @@ from prospect.unwind.interpreted import bytecode_sites
 from prospect.unwind.lanes import Lanes
 from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
 from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, step
+from prospect.unwind.unwind_limits import MOST_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from prospect.columns.forests import Forest
     from prospect.unwind.interface import CodeFinder, UnwindInput
 
-MOST_FRAMES = 1024
 _LANES = 1 << 16
 # Lists whose frames, and temporaries of them, stay in a cache.
 _LISTS = 1 << 12

@@ -13,13 +13,15 @@ from prospect.records import NamedTuple, replace
 from prospect.render.html.cells import SCOPES, Selection
 from prospect.render.html.timeline_page import Choice
 from prospect.web.fleet_pages import FleetQuestion
+from prospect.web.web_limits import (
+    LATEST_S,
+    LONGEST_SEARCH,
+    MOST_DIGITS,
+    MOST_FIELDS,
+    MOST_PATH_FRAMES,
+)
 
-_MOST_FIELDS = 16
-_MOST_FRAMES = 4096
-_MOST_DIGITS = 18
-_LONGEST_SEARCH = 256
 _BUILD = re.compile(r"[0-9a-f]{0,128}")
-_LATEST_S = 1 << 36  # the year 4147
 
 
 class QueryError(ValueError):
@@ -54,7 +56,7 @@ def part_query(query: str) -> tuple[int, Selection]:
     path = fields.pop("path", "")
     search = fields.pop("search", "")
     frames = tuple(map(_number, path.split("."))) if path else ()
-    if len(frames) > _MOST_FRAMES or len(search) > _LONGEST_SEARCH:
+    if len(frames) > MOST_PATH_FRAMES or len(search) > LONGEST_SEARCH:
         raise QueryError
     selection, numbers = _selection(fields, {"event", "by_time"})
     is_by_time = bool(numbers.get("by_time", 0))
@@ -100,7 +102,7 @@ def span_of(text: str) -> tuple[int, int]:
     """
     first, _, last = text.partition("_")
     span = _number(first), _number(last)
-    if not span[0] < span[1] < _LATEST_S:
+    if not span[0] < span[1] < LATEST_S:
         raise QueryError
     return span
 
@@ -149,12 +151,12 @@ def code_query(query: str) -> CodeQuery:
 
 def _fields(query: str) -> dict[str, str]:
     try:
-        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError as error:
         raise QueryError from error
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise QueryError
     return int(text)

@@ -33,6 +33,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prospect.web.site import HEADERS, Answer
+from prospect.web.web_limits import (
+    ARRIVAL_S,
+    DROPPED_S,
+    LARGEST_HEAD_BYTES,
+    MOST_CONNECTIONS,
+    MOST_QUEUED,
+    TAKING_S,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,15 +49,6 @@ if TYPE_CHECKING:
 
 
 _ADDRESS = "127.0.0.1"
-_MOST_CONNECTIONS = 16
-# If a flood fills the queue of waiting connections, the kernel drops what a browser sends, which
-# tries again after 1, 2, 4, 8 seconds.
-_MOST_QUEUED = 256
-_ARRIVAL_S = 5.0
-# How long a connection that was dropped may take to make room.
-_DROPPED_S = 1.0
-_TAKING_S = 60.0
-_LARGEST_HEAD_BYTES = 1 << 15
 _END_OF_HEAD = b"\r\n\r\n"
 _TOO_MANY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
@@ -77,14 +76,14 @@ class LoopbackServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = _MOST_QUEUED
+    request_queue_size = MOST_QUEUED
     allow_reuse_port = False  # of two servers on one port, either would get a request
     block_on_close = False  # nobody waits for a browser
 
     def __init__(self, site: GuardedSite, port: int) -> None:
         self.site = site
         self.waiting = Waiting()
-        self._free = threading.Semaphore(_MOST_CONNECTIONS)
+        self._free = threading.Semaphore(MOST_CONNECTIONS)
         super().__init__((_ADDRESS, port), _Handler)
 
     def server_bind(self) -> None:
@@ -95,7 +94,7 @@ class LoopbackServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for a connection; if there are too many, one that is silent ends."""
         if self._free.acquire(blocking=False) or (
-            self.waiting.drop_one() and self._free.acquire(timeout=_DROPPED_S)
+            self.waiting.drop_one() and self._free.acquire(timeout=DROPPED_S)
         ):
             self.waiting.add(request)
             try:
@@ -137,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self.rfile = io.BytesIO(_head(self.connection))
         self.server.waiting.remove(self.connection)
-        self.connection.settimeout(_TAKING_S)
+        self.connection.settimeout(TAKING_S)
 
     def do_GET(self) -> None:
         self._give(self.server.site.answer(self.path, self.headers), has_body=True)
@@ -166,14 +165,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _head(connection: socket.socket) -> bytes:
     """Read a request's head; nothing if it is too large, or takes too long."""
-    deadline = time.monotonic() + _ARRIVAL_S
+    deadline = time.monotonic() + ARRIVAL_S
     head = b""
     try:
         while _END_OF_HEAD not in head:
             connection.settimeout(max(deadline - time.monotonic(), 0.001))
-            piece = connection.recv(_LARGEST_HEAD_BYTES)
+            piece = connection.recv(LARGEST_HEAD_BYTES)
             head += piece
-            if not piece or len(head) > _LARGEST_HEAD_BYTES:
+            if not piece or len(head) > LARGEST_HEAD_BYTES:
                 if piece:
                     connection.send(_TOO_LARGE)
                 return b""

@@ -26,6 +26,7 @@ from prospect.web.fleet_pages import fleet_page, ways_to
 from prospect.web.page_queries import QueryError, choice_query, fleet_query, span_of
 from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.site import HTML, NOT_FOUND, Answer, GuardedSite, Site
+from prospect.web.web_limits import MOST_PARTS
 
 if TYPE_CHECKING:
     from prospect.api.recorded_profile import Profile
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from prospect.web.fleet_pages import FleetQuestion
 
 _MOST_BARS = 240
-_MOST_PARTS = 3
 
 
 class ShownStore(Record):
@@ -141,7 +141,7 @@ class StoreSite(GuardedSite):
                 finder = CodeFinder(None, self._shown.code)
                 site = Site(serve_profile(self._read(span), renderer, finder), self._token_text)
             self._parts[span] = site
-            while len(self._parts) > _MOST_PARTS:
+            while len(self._parts) > MOST_PARTS:
                 del self._parts[next(iter(self._parts))]
         return site
 

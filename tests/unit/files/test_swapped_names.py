@@ -20,7 +20,8 @@ from prospect.capture.machine.jit_file_holder import JitFileHolder
 from prospect.files.child import Progress
 from prospect.files.untrusted_open import OpenFile
 from prospect.lines import split_lines
-from prospect.lines.source_files import LARGEST_BYTES, open_named
+from prospect.lines.lines_limits import LARGEST_SOURCE_BYTES
+from prospect.lines.source_files import open_named
 from prospect.symbols.images import image_files
 from prospect.symbols.images.image_files import find_debug_image, open_image
 from prospect.symbols.jit.map_files import open_jit_file
@@ -84,7 +85,7 @@ def data_of(file) -> bytes:
 
 
 def source_text(path, _program):
-    return data_of(open_named(os.fsencode(path), STRANGER, largest_bytes=LARGEST_BYTES))
+    return data_of(open_named(os.fsencode(path), STRANGER, largest_bytes=LARGEST_SOURCE_BYTES))
 
 
 def debug_link(path, program):

@@ -31,10 +31,10 @@ _PATIENCE = {"slow": (0.25, 30.0), "drip": (5.0, 0.8)}
 
 @pytest.fixture(name="collector")
 def _collector(monkeypatch):
-    monkeypatch.setattr(pushing, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pushing, "PUSH_PAUSE_S", 0.0)
     # Tests give them other values, which end with each.
-    monkeypatch.setattr(pushing, "SILENT_S", pushing.SILENT_S)
-    monkeypatch.setattr(pushing, "WHOLE_S", pushing.WHOLE_S)
+    monkeypatch.setattr(pushing, "STEP_S", pushing.STEP_S)
+    monkeypatch.setattr(pushing, "PUSH_S", pushing.PUSH_S)
     with Collector() as collector:
         yield collector
 
@@ -99,7 +99,7 @@ def test_pyroscope_and_parca_get_pprof_and_labels(collector, monkeypatch, scheme
 )
 def test_a_collector_is_asked_twice_at_most(collector, document, answers, said, tries):
     collector.answers = answers
-    pushing.SILENT_S, pushing.WHOLE_S = _PATIENCE.get(answers[0], (5.0, 30.0))
+    pushing.STEP_S, pushing.PUSH_S = _PATIENCE.get(answers[0], (5.0, 30.0))
     with pytest.raises(PushError, match=said) as caught:
         push(collector.url, document)
     assert str(caught.value).startswith(f"{collector.url}: the collector does not have the profile")

@@ -220,7 +220,7 @@ def test_what_cannot_be_meant_is_refused(damage):
 
 
 def test_a_gzip_bomb_is_not_unpacked(monkeypatch):
-    monkeypatch.setattr("prospect.foreign.gzipped._LARGEST_BYTES", 1 << 16)
+    monkeypatch.setattr("prospect.foreign.gzipped.LARGEST_UNPACKED_BYTES", 1 << 16)
     with pytest.raises(RecordingError, match="unpack to more"):
         read(gzip.compress(bytes(1 << 20)))
 

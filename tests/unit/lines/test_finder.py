@@ -185,7 +185,7 @@ def test_debug_information_of_others_has_what_is_left_of_the_budget(tmp_path, mo
     # Less than the file itself has; less than the library takes; and no time at all.
     for bytes_, seconds in ((1 << 10, 180.0), (len(found.image.data), 180.0), (1 << 30, 0.0)):
         monkeypatch.setenv("PROSPECT_MEMORY", str(bytes_))
-        monkeypatch.setattr(debug_info, "_ALL_S", seconds)
+        monkeypatch.setattr(debug_info, "ALL_READING_S", seconds)
         monkeypatch.setattr(conversion, "_OWN_BYTES", 1 << 20)
         assert frames_of(of_a_stranger, address) == ([[]], debug_info.COSTLY)
     assert frames_of(found, address)[0] != [[]]

@@ -10,7 +10,8 @@ from builders.elf import Section, code, elf_file
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.files.budget import CostlyError, of_others
-from prospect.lines.sections import LARGEST_BYTES, Sections, section
+from prospect.lines.lines_limits import LARGEST_SECTION_BYTES
+from prospect.lines.sections import Sections, section
 
 ZLIB, ZSTD = 1, 2
 TEXT = os.urandom(300_000) + bytes(3_000_000) + b"end"
@@ -39,7 +40,7 @@ def test_a_packed_section_is_unpacked(kind):
 @pytest.mark.parametrize("kind", [ZLIB, ZSTD, 77])
 def test_what_is_damaged_or_claims_too_much_is_none(kind):
     good = packed(kind, TEXT) if kind != 77 else TEXT
-    for content, size in ((b"\xff" * 99, 99), (good, LARGEST_BYTES + 1), (good, 0)):
+    for content, size in ((b"\xff" * 99, 99), (good, LARGEST_SECTION_BYTES + 1), (good, 0)):
         assert not len(section(image_of(content, size, kind), b".debug_x"))
 
 

@@ -2,7 +2,8 @@
 
 import os
 
-from prospect.lines.source_files import LARGEST_BYTES, SourcePlaces, find_source
+from prospect.lines.lines_limits import LARGEST_SOURCE_BYTES
+from prospect.lines.source_files import SourcePlaces, find_source
 
 
 def found_at(path, search=(), base=()):
@@ -38,7 +39,7 @@ def test_a_path_does_not_lead_out_of_a_search_directory(tmp_path):
 def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "fifo.c")
     with (tmp_path / "large.c").open("wb") as file:
-        file.truncate(LARGEST_BYTES + 1)
+        file.truncate(LARGEST_SOURCE_BYTES + 1)
     assert found_at(tmp_path / "fifo.c") is None
     assert found_at(tmp_path / "large.c") is None
     assert found_at(tmp_path) is None

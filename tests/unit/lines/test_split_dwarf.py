@@ -170,7 +170,7 @@ def test_a_file_of_another_user_that_there_is_no_memory_for_is_said_to_be_that(
     assert "was not read: main.dwo, other.dwo; " in note
     assert NO_MEMORY in note
     monkeypatch.delenv("PROSPECT_MEMORY")
-    monkeypatch.setattr(debug_info, "_ALL_S", 0.0)
+    monkeypatch.setattr(debug_info, "ALL_READING_S", 0.0)
     found, note = frames_of(image, table_addresses(program))
     assert not any(found)
     assert "takes more time or memory than files of other users may" in note

@@ -14,7 +14,8 @@ from prospect.capture.machine.synthesis import Map, user_map_record
 from prospect.events.decode import decode
 from prospect.events.record_columns import TASK_COMM, TASK_EXEC
 from prospect.events.sample_schema import schema_of
-from prospect.live.record_limiters import _MOST_NAMED_PROCESSES, _MOST_OF_A_PROCESS, RecordLimiter
+from prospect.live.live_limits import MOST_NAMED_PROCESSES, MOST_OF_A_PROCESS
+from prospect.live.record_limiters import RecordLimiter
 from prospect.live.source import Drained
 
 EVENTS = [
@@ -81,24 +82,24 @@ def test_an_exec_is_no_rename(gate):
 
 
 def test_a_process_that_maps_too_often_is_said_and_takes_nothing_from_others(gate):
-    flood = [mapped(9, 4096 * i, i) for i in range(1, 3 * _MOST_OF_A_PROCESS)]
+    flood = [mapped(9, 4096 * i, i) for i in range(1, 3 * MOST_OF_A_PROCESS)]
     data = b"".join([*flood, mapped(8, 4096, 10**6)])
     pids = decoded(gate.passed(data)).mmaps.pid
-    assert np.count_nonzero(pids == 9) == _MOST_OF_A_PROCESS
+    assert np.count_nonzero(pids == 9) == MOST_OF_A_PROCESS
     assert np.count_nonzero(pids == 8) == 1
     assert len(gate.limits) == 1
     assert "Process 9 " in gate.limits[0]
     # No more of it until somebody looks.
     assert np.count_nonzero(decoded(gate.passed(data)).mmaps.pid == 9) == 0
     gate.open()
-    assert np.count_nonzero(decoded(gate.passed(data)).mmaps.pid == 9) == _MOST_OF_A_PROCESS
+    assert np.count_nonzero(decoded(gate.passed(data)).mmaps.pid == 9) == MOST_OF_A_PROCESS
     assert len(gate.limits) == 1
 
 
 def test_of_many_processes_that_do_so_some_are_named(gate):
-    for pid in range(100, 100 + 3 * _MOST_NAMED_PROCESSES):
-        gate.passed(b"".join(mapped(pid, 4096 * i, i) for i in range(1, 2 * _MOST_OF_A_PROCESS)))
-    assert len(gate.limits) == _MOST_NAMED_PROCESSES + 1
+    for pid in range(100, 100 + 3 * MOST_NAMED_PROCESSES):
+        gate.passed(b"".join(mapped(pid, 4096 * i, i) for i in range(1, 2 * MOST_OF_A_PROCESS)))
+    assert len(gate.limits) == MOST_NAMED_PROCESSES + 1
 
 
 def test_what_is_made_of_processes_passes_and_is_counted(gate):
@@ -108,7 +109,7 @@ def test_what_is_made_of_processes_passes_and_is_counted(gate):
 
 
 def test_no_more_is_drained_than_a_look_can_take_in(gate, monkeypatch):
-    monkeypatch.setattr("prospect.live.record_limiters._MOST_SIDE_RECORDS", 500)
+    monkeypatch.setattr("prospect.live.record_limiters.MOST_SIDE_RECORDS", 500)
     drained = Drained(gate)
     forks = b"".join(forked(pid, pid) for pid in range(2, 402))
     drained.append([forks])

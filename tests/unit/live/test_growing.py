@@ -17,7 +17,7 @@ def part(groups, sampled):
 
 
 def test_groups_that_are_sampled_are_remembered_longest(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_GROUPS", 10)
+    monkeypatch.setattr(module, "MOST_GROUPS", 10)
     growing = GrowingProfile(Bounds(), stacks=False, use_cache=False)
     growing._groups_with(part({1: b"/system.slice/db.service"}, [1]))
     for number in range(100, 200):

@@ -49,7 +49,7 @@ def test_what_is_loaded_keeps_its_name_until_it_is_unloaded():
 
 
 def test_programs_whose_end_was_lost_are_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_PROGRAMS", 3)
+    monkeypatch.setattr(module, "MOST_PROGRAMS", 3)
     programs = LoadedPrograms()
     programs.take_in(part(*((64 * at, 64, b"p%d" % at, False) for at in range(9))))
     assert len(programs) == 3

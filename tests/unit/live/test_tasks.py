@@ -23,14 +23,14 @@ def test_a_library_that_is_opened_again_and_again_is_one_mapping():
 
 def test_of_very_many_mappings_the_latest_are_known():
     log, later = EventLog(), EventLog()
-    count = 3 * module._MOST_MAPS
+    count = 3 * module.MOST_MAPS
     for time in range(count):
         log.mmap(time + 1, 7, 0x1000 * time, 0x1000, b"//anon")
     later.sample(count + 9, 7, 0x1800)
     starts = carried_starts(log, later)
-    assert len(starts) <= 2 * module._MOST_MAPS
-    assert starts[-module._MOST_MAPS // 2 :] == [
-        0x1000 * time for time in range(count - module._MOST_MAPS // 2, count)
+    assert len(starts) <= 2 * module.MOST_MAPS
+    assert starts[-module.MOST_MAPS // 2 :] == [
+        0x1000 * time for time in range(count - module.MOST_MAPS // 2, count)
     ]
 
 
@@ -71,11 +71,11 @@ def test_a_number_that_was_given_again_is_alive():
 
 def test_ends_without_a_beginning_are_not_remembered_for_ever():
     log = EventLog()
-    for tid in range(3 * module._MOST_EARLY_EXITS):
+    for tid in range(3 * module.MOST_EARLY_EXITS):
         log.exit(tid + 1, 7, tid=tid + 10)
     tasks = LiveTasks()
     tasks.take_in(log.events())
-    assert len(tasks._early_exits) == module._MOST_EARLY_EXITS
+    assert len(tasks._early_exits) == module.MOST_EARLY_EXITS
 
 
 def test_who_does_not_run_any_more_is_forgotten_though_the_end_was_lost():

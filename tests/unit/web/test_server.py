@@ -123,7 +123,7 @@ def test_a_request_that_is_too_large_is_refused(port, answers):
 
 
 def test_a_request_that_arrives_too_slowly_is_given_up(port, answers, monkeypatch):
-    monkeypatch.setattr(server_module, "_ARRIVAL_S", 0.3)
+    monkeypatch.setattr(server_module, "ARRIVAL_S", 0.3)
     with connected(port) as connection:
         for byte in REQUEST[:-4]:
             try:
@@ -136,7 +136,7 @@ def test_a_request_that_arrives_too_slowly_is_given_up(port, answers, monkeypatc
 
 
 def test_connections_that_say_nothing_make_room_for_new_ones(port):
-    silent = [connected(port) for _ in range(3 * server_module._MOST_CONNECTIONS)]
+    silent = [connected(port) for _ in range(3 * server_module.MOST_CONNECTIONS)]
     try:
         assert said(port, REQUEST).endswith(b"hello")
         assert received(silent[0]) == b""
@@ -147,7 +147,7 @@ def test_connections_that_say_nothing_make_room_for_new_ones(port):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="connects as another user")
 def test_connections_of_another_user_take_no_room_from_this_one(port, monkeypatch):
-    monkeypatch.setattr(server_module, "_ARRIVAL_S", 60.0)  # longer than the other takes to start
+    monkeypatch.setattr(server_module, "ARRIVAL_S", 60.0)  # longer than the other takes to start
     with connected(port) as own:
         own.sendall(REQUEST[:10])
         holding = f"""
@@ -170,7 +170,7 @@ sys.stdin.read()
 
 
 def test_where_all_are_being_answered_no_more_are_taken(monkeypatch):
-    monkeypatch.setattr(server_module, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(server_module, "MOST_CONNECTIONS", 2)
     is_over, begun = threading.Event(), threading.Semaphore(0)
 
     def answer(target, headers):
@@ -203,6 +203,6 @@ def test_where_no_thread_can_be_had_a_connection_is_refused_and_takes_no_room(po
 
     with monkeypatch.context() as limited:
         limited.setattr(threading.Thread, "start", start_no_other)
-        for _ in range(2 * server_module._MOST_CONNECTIONS):
+        for _ in range(2 * server_module.MOST_CONNECTIONS):
             assert said(port, b"").startswith(b"HTTP/1.0 503 ")
     assert said(port, REQUEST).endswith(b"hello")

@@ -16,14 +16,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError, UsageError
+from prospect.fleet.fleet_limits import MOST_SPARK_MESSAGE, SPARK_CONNECT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCHEME = "spark://"
-_PATIENCE_S = 5.0
 _PARTITIONS_A_CORE, _LEAST_PARTITIONS = 3, 8
-_MOST_TOLD = 1 << 16
 _SETTINGS = {
     "spark.app.name": "prospect",
     "spark.ui.enabled": "false",
@@ -77,7 +76,7 @@ def session_at(master: str) -> Any:
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise StoreError(f"--engine {master} needs a Java: apt install default-jre-headless")
     try:
-        with socket.create_connection((host, port), _PATIENCE_S) as connection:
+        with socket.create_connection((host, port), SPARK_CONNECT_S) as connection:
             own = connection.getsockname()[0]
     except OSError as error:
         reason = error.strerror or "no answer"
@@ -107,7 +106,7 @@ def _started(master: str, own: str) -> Any:
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, Py4JError, OSError) as error:
             said.seek(0)
-            lines = said.read(_MOST_TOLD).decode(errors="replace").splitlines()
+            lines = said.read(MOST_SPARK_MESSAGE).decode(errors="replace").splitlines()
             raise StoreError(f"--engine {master}: {_reason(error, lines)}") from None
     context.setLogLevel("OFF")
     partitions = max(_PARTITIONS_A_CORE * context.defaultParallelism, _LEAST_PARTITIONS)

@@ -1,0 +1,52 @@
+"""Bounds on what debug information and source files may cost: sizes, counts, time.
+
+Anybody may have written them. SECURITY.md lists those on input.
+"""
+
+from __future__ import annotations
+
+# The reader needs several times a file's size as memory, and its addresses and offsets have 32
+# bits. `PROSPECT_MEMORY` bounds sections together.
+LARGEST_DEBUG_BYTES = 4 << 30
+LARGEST_SECTION_BYTES = 512 << 20
+# A .dwo or .dwp file is in memory.
+LARGEST_SPLIT_BYTES = 1 << 30
+# Each reader needs several times the memory of what it reads.
+MOST_READERS = 4
+# Sources are far smaller.
+LARGEST_SOURCE_BYTES = 16 << 20
+
+# CPU time for one file: at least, for each MB, at most; for all files of other users in a report.
+LEAST_READING_S = 5.0
+READING_S_A_MB = 1.0
+MOST_READING_S = 60.0
+ALL_READING_S = 180.0
+
+# The names of DWARF's sections are shorter.
+LONGEST_SECTION_NAME_BYTES = 32
+# 64 bits take 10 bytes.
+LONGEST_LEB_BYTES = 10
+# PATH_MAX.
+LONGEST_STRING_BYTES = 4096
+# A longer name has no namespaces.
+LONGEST_SCOPED_NAME_BYTES = 4096
+# As symbols: C++ names have up to a few KB.
+LONGEST_TEXT_BYTES = 1 << 16
+# Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
+DEEPEST = 250
+
+# DWARF 5 has 140 attributes. A unit has thousands of abbreviations at most.
+MOST_ATTRIBUTES = 256
+MOST_ABBREVIATIONS = 1 << 20
+# A skeleton's abbreviation is alone in its table.
+MOST_SKELETON_ABBREVIATIONS = 128
+# Units of a file: each is a step in Python.
+MOST_UNITS = 1 << 17
+# Units of one .dwo file: there are several where a program was optimised as a whole.
+MOST_SPLIT_UNITS = 64
+# Columns of a .dwp file's index, whose kinds of sections have the numbers 1 to 8.
+MOST_COLUMNS = 16
+# Ranges of all units, in which functions are looked for.
+MOST_RANGES = 1 << 20
+# A name is at a few places; a made-up file may repeat one without end.
+MOST_PLACES = 100_000
