@@ -70,6 +70,9 @@ OTHER_FIGURES = {
         "foreign/folded_profile.py": ("_MOST_COUNT",),
         "foreign/gmon_profile.py": ("_MOST_CALLS", "_MOST_UNITS"),
         "store/specification.py": ("_MOST_COUNT", "_MOST_DIGITS", "_MOST_NUMBER"),
+        "symbols/jit/hotspot_code.py": ("_LONGEST_FRAME_WORDS", "_MOST_OCTETS"),
+        "symbols/runtime_code.py": ("MOST_LINES", "_MOST_LINE"),
+        "target/relay_stream.py": ("_MOST_FRAME_BYTES",),
     },
     "units and lengths of the calendar": {
         "daemon/senders.py": ("_HOUR_S",),
@@ -84,6 +87,23 @@ OTHER_FIGURES = {
         "fleet/hits.py": ("_LOOK_S",),
         "fleet/keeping.py": ("_LATE_S",),
         "fleet/remote_cache.py": ("_IN_USE_S",),
+        "symbols/jit/dump_files.py": ("_LONGEST_NS",),
+        "symbols/servers/downloads.py": ("_LOOK_S",),
+        "target/agent.py": ("_LOOK_S",),
+        "target/sampler.py": ("_TICK_S",),
+        "target/target_process.py": ("_LOOK_S",),
+    },
+    "bounds of a file that runs on its own, or that a target gets without the rest of its room": {
+        "symbols/cache_directory.py": ("_LONGEST_WRITING_NS",),
+        "symbols/demangling/cxx_names.py": ("_LONGEST_TEXT_BYTES", "_MOST_CHILDREN"),
+        "target/joining.py": ("WAIT_S",),
+        "target/relay.py": (
+            "FILE_S",
+            "MOST_ANSWER_BYTES",
+            "MOST_NAMES_BYTES",
+            "MOST_SECTIONS",
+            "TICK_S",
+        ),
     },
     "figures of an estimate": {
         "live/carried.py": ("_LATEST_NS",),

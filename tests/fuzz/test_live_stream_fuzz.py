@@ -103,7 +103,7 @@ def test_any_stream_of_a_target_is_a_profile_or_refused(
     draw = random.Random(f"live {seed}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(target_source, "Remote", lambda *_, **__: _Remote(_stream(draw), draw))
-    monkeypatch.setattr(target_source, "_SILENCE_S", 0.2)
+    monkeypatch.setattr(target_source, "SILENCE_S", 0.2)
     try:
         options = RecordOptions(call_graph="fp")
         with closing(LiveSession(options, source=source_on("there"))) as session:

@@ -18,6 +18,7 @@ from prospect.render.json.machine_documents import CACHE
 from prospect.symbols import table_cache as tables
 from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
 from prospect.symbols.images import debug_files
+from prospect.symbols.symbols_limits import LARGEST_DOWNLOAD_BYTES, MOST_TABLE_BYTES
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -78,7 +79,7 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
         if removed < len(files):
             left = len(files) - removed
             raise SymbolError(f"{left} file{'s' * (left > 1)} in {cache.path} cannot be removed")
-    limits = {"tables": tables.MOST_BYTES, "servers": debug_files.MOST_BYTES}
+    limits = {"tables": MOST_TABLE_BYTES, "servers": LARGEST_DOWNLOAD_BYTES}
     kept = KeptFiles(os.fspath(cache.path), settings.clear, rows, limits)
     show(indented(CACHE, kept) if settings.format == "json" else table_text(kept))
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.elf.elf_limits import LONGEST_LEB128_BYTES
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ _FIXED: dict[int, np.dtype[Any]] = {
     DW_EH_PE_SDATA4: np.dtype("<i4"),
     DW_EH_PE_SDATA8: np.dtype("<i8"),
 }
-# A value of 64 bits takes 10 bytes; what is longer is padding or damage.
-_LONGEST_LEB128_BYTES = 10
 
 
 def fixed_bytes(encoding: int, pointer_bytes: int) -> int | None:
@@ -102,7 +101,7 @@ class EhData(Record, eq=False):
         value = np.zeros(len(position), np.int64)
         following = np.full(len(position), len(self) + 1, np.int64)
         rows = np.arange(len(position))
-        for index in range(_LONGEST_LEB128_BYTES):
+        for index in range(LONGEST_LEB128_BYTES):
             at = position.take(rows) + index
             rows = rows[(at >= 0) & (at < len(self))]
             at = position.take(rows) + index

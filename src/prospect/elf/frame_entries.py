@@ -24,6 +24,7 @@ from prospect.columns.sorting import distinct
 from prospect.elf import eh_pointers as pointers
 from prospect.elf import elf_layout
 from prospect.elf.eh_pointers import EhData
+from prospect.elf.elf_limits import MOST_CIES, MOST_ENTRIES, MOST_UNPACKED_BYTES
 from prospect.elf.image import NO_ADDRESS
 from prospect.records import Record
 
@@ -32,12 +33,7 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
 
-MOST_ENTRIES = 1 << 22
-"""Entries beyond these are not read; the largest programs have about a million."""
 
-# Linkers fold equal CIEs: libraries have a handful, programs of many languages some dozens.
-_MOST_CIES = 1 << 14
-_MOST_UNPACKED_BYTES = 1 << 28
 _ELFCOMPRESS_ZLIB, _ELFCOMPRESS_ZSTD = 1, 2
 _COMPRESSION_64 = struct.Struct("<IIQQ")  # gABI, "Section Compression": type, reserved, size, align
 _COMPRESSION_32 = struct.Struct("<III")
@@ -252,7 +248,7 @@ def _parse_cies(
 ) -> tuple[tuple[Cie, ...], NDArray[np.int64]]:
     """Parse each distinct CIE once; return them, and which one each of `offset` is, -1 for none."""
     distinct, which = np.unique(offset, return_inverse=True)
-    parsed = [parse_cie(data, one, is_debug=is_debug) for one in distinct[:_MOST_CIES].tolist()]
+    parsed = [parse_cie(data, one, is_debug=is_debug) for one in distinct[:MOST_CIES].tolist()]
     row = np.full(len(distinct), -1, np.int64)
     known = [number for number, entry in enumerate(parsed) if entry]
     row[known] = np.arange(len(known))
@@ -294,7 +290,7 @@ def _content(image: ElfImage) -> memoryview:
     if len(packed) < header.size:
         return nothing
     fields = header.unpack_from(packed)
-    if fields[-2] > _MOST_UNPACKED_BYTES:
+    if fields[-2] > MOST_UNPACKED_BYTES:
         return nothing
     return memoryview(_unpacked(fields[0], packed[header.size :], fields[-2] or 1))
 

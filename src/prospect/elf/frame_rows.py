@@ -19,6 +19,12 @@ from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
 from prospect.elf.eh_pointers import DW_EH_PE_ABSPTR, EhData
+from prospect.elf.elf_limits import (
+    LONGEST_INITIAL_BYTES,
+    MOST_ASSEMBLY,
+    MOST_GO_ROWS,
+    MOST_TRAMPOLINES,
+)
 from prospect.elf.frame_entries import read_debug_frames, read_frames
 from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps, signal_rule
 from prospect.elf.frame_steps import FrameSteps, decode_operations, translate
@@ -41,9 +47,6 @@ if TYPE_CHECKING:
 _PIECE_SHIFT = 18
 # Beyond these an address is the kernel's, or no number that can be reckoned with.
 _LAST_ADDRESS = 1 << 62
-# Bytes of a CIE, which linkers fold: its statements take some five to twenty.
-_LONGEST_INITIAL_BYTES = 128
-_MOST_TRAMPOLINES = 64
 # Up to behind the call of glibc's `_start`, on both machines.
 _ENTRY_BYTES = 48
 # The end of a trampoline's instructions, what they may begin with, and how far from sp the
@@ -234,7 +237,7 @@ def _initial_steps(frames: FrameTable, machine: MachineRegisters) -> FrameSteps:
     begin, end = [], []
     for cie in frames.cies:
         begin.append(len(content))
-        content += frames.data.content[cie.program : cie.end][:_LONGEST_INITIAL_BYTES]
+        content += frames.data.content[cie.program : cie.end][:LONGEST_INITIAL_BYTES]
         end.append(len(content))
     data = EhData(memoryview(bytes(content)), 0, frames.data.pointer_bytes)
     encoding = np.full(len(begin), DW_EH_PE_ABSPTR)
@@ -338,7 +341,7 @@ def _trampolines(image: ElfImage) -> list[Landmark]:
         for match in pattern.finditer(code):
             first = match.start()
             sizes = [len(head) for head in heads if code[max(first - len(head), 0) : first] == head]
-            if sizes and len(found) < _MOST_TRAMPOLINES:
+            if sizes and len(found) < MOST_TRAMPOLINES:
                 # A return address is looked up one byte before itself. In the kernel on its behalf,
                 # a task is after the last instruction.
                 begin = address + first - sizes[0] - 1
@@ -357,9 +360,7 @@ def _trampolines(image: ElfImage) -> list[Landmark]:
 # and ``cmd/internal/obj/arm64/obj7.go``, preprocess(), for what prologues save.
 
 _WORD = 8
-_MOST_ROWS = 1 << 22
 _PIECE = 4096
-_MOST_ASSEMBLY = 4096
 _PROLOGUE = 64  # bytes in which a function saves the frame register
 _SAVED_BELOW_RETURN = -2 & (1 << rules.FP_BITS) - 1
 # push %rbp and mov %rsp, %rbp; or mov %rbp to a distance of one byte, or of four, from %rsp
@@ -385,7 +386,7 @@ def go_rows(table: GoTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     starts = [table.end]
     found = [np.full(len(table), rules.NO_ROW)]
     is_saved = _saves_frame_register(table)
-    left = _MOST_ROWS
+    left = MOST_GO_ROWS
     for begin in range(0, len(table), _PIECE):
         function = np.arange(begin, min(begin + _PIECE, len(table)))
         lists = table.stack_depths(function)
@@ -438,7 +439,7 @@ def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
         return is_saved
     rows = np.flatnonzero(table.flags & ASSEMBLY)
     is_saved[rows] = False
-    rows = rows[:_MOST_ASSEMBLY]
+    rows = rows[:MOST_ASSEMBLY]
     offset = table.image.offset_of_svma(table.start.take(rows))
     lists = table.stack_depths(rows)
     depths = table.values.unpacked(lists)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
+from prospect.elf.elf_limits import LONGEST_EXPRESSION_BYTES, LONGEST_FUNCTION_BYTES
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -150,9 +151,6 @@ _ACTIONS[[DW_CFA_RESTORE, DW_CFA_RESTORE_EXTENDED]] = STEP_RESTORE
 _ACTIONS[DW_CFA_REMEMBER_STATE] = STEP_REMEMBER
 _ACTIONS[DW_CFA_RESTORE_STATE] = STEP_RESTORE_STATE
 _ACTIONS[UNKNOWN_OPERATION] = STEP_UNKNOWN
-
-_LONGEST_EXPRESSION_BYTES = 32
-_LONGEST_FUNCTION_BYTES = 1 << 40
 
 
 class Operations(Record, eq=False):
@@ -393,7 +391,7 @@ def translate(
     how[code == DW_CFA_SAME_VALUE] = SAVED_SAME
     how[code == DW_CFA_UNDEFINED] = SAVED_UNDEFINED
     is_advance = action == STEP_ADVANCE
-    action[is_advance & ((value < 0) | (value > _LONGEST_FUNCTION_BYTES))] = STEP_UNKNOWN
+    action[is_advance & ((value < 0) | (value > LONGEST_FUNCTION_BYTES))] = STEP_UNKNOWN
     steps = FrameSteps(operations.program, action, register, how, value, extra)
     _place(data, operations, steps, machine)
     return steps
@@ -404,7 +402,7 @@ def _place(
 ) -> None:
     """Fill in the steps that expressions make; there are few, and fewer that differ."""
     is_place = np.isin(operations.code, (DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION))
-    rows = np.flatnonzero(is_place & (operations.block_bytes <= _LONGEST_EXPRESSION_BYTES))
+    rows = np.flatnonzero(is_place & (operations.block_bytes <= LONGEST_EXPRESSION_BYTES))
     steps.how[operations.code == DW_CFA_DEF_CFA_EXPRESSION] = FORM_OTHER
     known: dict[bytes, PlaceForm] = {}
     at, size = operations.second.take(rows).tolist(), operations.block_bytes.take(rows).tolist()

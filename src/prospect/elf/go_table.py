@@ -21,6 +21,15 @@ import numpy as np
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
 from prospect.elf import elf_layout
+from prospect.elf.elf_limits import (
+    LONGEST_DISTANCE,
+    LONGEST_NUMBER_BYTES,
+    MOST_CANDIDATES,
+    MOST_CONTENT_BYTES,
+    MOST_GO_FUNCTIONS,
+    MOST_LIST_BYTES,
+    MOST_SEARCHED_SEGMENTS,
+)
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.symbols import area_at, dynamic_entries
 from prospect.records import NamedTuple, Record
@@ -96,9 +105,6 @@ NO_DATA = -1
 _SECTIONS = (b".gopclntab", b".data.rel.ro.gopclntab")
 _SIGNS = (b".go.buildinfo", b".note.go.buildid")
 _NOTE_OWNER, _NOTE_BUILD_ID = b"Go\0\0", 4
-_MOST_FUNCTIONS = 1 << 23
-_MOST_SEARCHED_SEGMENTS = 64
-_MOST_CANDIDATES = 64
 _HEAD_BYTES = 8
 # Words of moduledata: the names' slice follows the table's address; then the start of the code.
 _MODULE_NAMES, _MODULE_TEXT = 1, 22
@@ -343,7 +349,7 @@ def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     # Segments of a damaged image that overlap must not have the same bytes searched again.
     left = len(image.data)
-    for segment in loads[:_MOST_SEARCHED_SEGMENTS]:
+    for segment in loads[:MOST_SEARCHED_SEGMENTS]:
         begin = int(segment["offset"]) + (-int(segment["offset"])) % 8
         size = min(int(segment["offset"]) + int(segment["filesz"]), len(image.data)) - begin
         size = min(size, left) & ~7
@@ -355,7 +361,7 @@ def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
         # magic, two zeros, the smallest size of an instruction, the size of a pointer
         is_head = (words & np.uint64(0xFFFFFFF0)) == np.uint64(0xFFFFFFF0)
         is_head &= (words >> np.uint64(32)) & np.uint64(0xFF00FFFF) == high
-        for at in np.flatnonzero(is_head)[:_MOST_CANDIDATES].tolist():
+        for at in np.flatnonzero(is_head)[:MOST_CANDIDATES].tolist():
             yield begin + 8 * at, size - 8 * at
 
 
@@ -376,7 +382,7 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
     kept_bytes = 4 if form.is_relative else word_bytes
     table_bytes = (2 * functions + 1) * kept_bytes
     svma = int(image.svma_of_offset(np.array([offset], np.uint64))[0])
-    if not 0 < functions <= _MOST_FUNCTIONS or max(areas) > len(data) or svma == NO_ADDRESS:
+    if not 0 < functions <= MOST_GO_FUNCTIONS or max(areas) > len(data) or svma == NO_ADDRESS:
         return None
     if areas != sorted(areas) or areas[-1] + table_bytes > len(data):
         return None
@@ -455,10 +461,10 @@ def _find_module(
         It; without words if it is not there.
     """
     word_bytes = 8 if image.is_64 else 4
-    starts = relocations.places_of(table)[:_MOST_CANDIDATES]
+    starts = relocations.places_of(table)[:MOST_CANDIDATES]
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     left = len(image.data)
-    for segment in loads[(loads["flags"] & elf_layout.PF_W) != 0][:_MOST_SEARCHED_SEGMENTS]:
+    for segment in loads[(loads["flags"] & elf_layout.PF_W) != 0][:MOST_SEARCHED_SEGMENTS]:
         begin, size = int(segment["offset"]), min(int(segment["filesz"]), left)
         begin += -begin % word_bytes
         content = image.data[begin : begin + size]
@@ -466,11 +472,11 @@ def _find_module(
             continue
         left -= len(content)
         words = np.frombuffer(content[: len(content) & -word_bytes], f"<u{word_bytes}")
-        found = np.flatnonzero(words == table)[:_MOST_CANDIDATES].astype(np.uint64)
+        found = np.flatnonzero(words == table)[:MOST_CANDIDATES].astype(np.uint64)
         at = image.svma_of_offset(np.uint64(begin) + found * np.uint64(word_bytes))
         starts = np.append(starts, at)
     distance = np.arange(_MODULE_WORDS, dtype=np.uint64) * np.uint64(word_bytes)
-    for start in starts[:_MOST_CANDIDATES]:
+    for start in starts[:MOST_CANDIDATES]:
         offset = image.offset_of_svma(start + distance)
         # As much of it as is in one segment, and in the file.
         stops = np.flatnonzero(offset != offset[0] + distance)
@@ -501,20 +507,15 @@ def _text_start(image: ElfImage, module: NDArray[np.uint64], stated: int) -> int
 # ends with a difference of 0; only the first difference may be 0 itself. Source:
 # ``runtime/symtab.go`` pcvalue() and step(), Go 1.16 to 1.27.
 
-MOST_LIST_BYTES = 4 << 20
-"""Bytes of lists that are unpacked together: 40,000 lists of usual size."""
 
-_MOST_CONTENT_BYTES = 64 << 20
 _PIECE = 1 << 20
-_LONGEST_NUMBER_BYTES = 5
-_LONGEST_DISTANCE = 1 << 31
 
 
 class GoValues(Record, eq=False):
     """All lists of an image.
 
     Attributes:
-        content: u8[b]; what is beyond `_MOST_CONTENT_BYTES` is not read.
+        content: u8[b]; what is beyond `MOST_CONTENT_BYTES` is not read.
         quantum: bytes of the smallest instruction, in which distances count.
     """
 
@@ -527,7 +528,7 @@ class GoValues(Record, eq=False):
         Args:
             lists: i64[n] where they begin, in any order; there is none at 0, or outside.
         """
-        begin = distinct(lists.clip(0, min(len(self.content), _MOST_CONTENT_BYTES)))
+        begin = distinct(lists.clip(0, min(len(self.content), MOST_CONTENT_BYTES)))
         # Lists are disjoint, so that one without an end costs no more than all bytes once.
         end = np.minimum(self._ends(begin), np.append(begin[1:], len(self.content)))
         length = np.where(begin > 0, end - begin, 0)
@@ -538,7 +539,7 @@ class GoValues(Record, eq=False):
         at += (np.cumsum(count) - count).repeat(pairs)
         difference, step = number.take(at), number.take(at + 1) * self.quantum
         value = _sums((difference >> 1) ^ -(difference & 1), pairs) - 1
-        stop = _sums(step, pairs).clip(max=_LONGEST_DISTANCE)
+        stop = _sums(step, pairs).clip(max=LONGEST_DISTANCE)
         return ValueLists(begin, np.arange(len(begin)).repeat(pairs), stop, value)
 
     def _ends(self, begin: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -553,7 +554,7 @@ class GoValues(Record, eq=False):
     @cached_property
     def _zeros(self) -> NDArray[np.uint32]:
         found = [np.zeros(0, np.uint32)]
-        for begin in range(0, min(len(self.content), _MOST_CONTENT_BYTES), _PIECE):
+        for begin in range(0, min(len(self.content), MOST_CONTENT_BYTES), _PIECE):
             piece = np.flatnonzero(self.content[begin : begin + _PIECE] == 0)
             found.append((piece + begin).astype(np.uint32))
         return np.concatenate(found)
@@ -594,7 +595,7 @@ class ValueLists(Record, eq=False):
             distance: i64[k] from the start of the function, in bytes.
         """
         row = self.rows_of(lists)
-        key = row.clip(0) << 32 | distance.clip(0, _LONGEST_DISTANCE)
+        key = row.clip(0) << 32 | distance.clip(0, LONGEST_DISTANCE)
         found = np.searchsorted(self._key, key, side="right")
         is_there = np.append(self.row, -1).take(found) == row
         is_there &= (row >= 0) & (distance >= 0)
@@ -620,7 +621,7 @@ def _numbers(
     last = np.flatnonzero(is_last)
     first = np.append(-1, last[:-1])[: len(last)] + 1
     number = octets.take(first).astype(np.int64) & 0x7F
-    for k in range(1, _LONGEST_NUMBER_BYTES):
+    for k in range(1, LONGEST_NUMBER_BYTES):
         rows = np.flatnonzero(last - first >= k)
         number[rows] |= (octets.take(first.take(rows) + k).astype(np.int64) & 0x7F) << 7 * k
     before = np.append(0, np.cumsum(is_last)).take(np.append(0, end))

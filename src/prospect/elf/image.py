@@ -19,6 +19,7 @@ import numpy as np
 
 from prospect.elf import elf_layout
 from prospect.elf.elf_layout import NT_GNU_BUILD_ID
+from prospect.elf.elf_limits import LONGEST_BUILD_ID_BYTES, MOST_NOTE_SEGMENTS, MOST_NOTES
 from prospect.errors import ElfError
 from prospect.records import NamedTuple, Record, replace
 
@@ -30,13 +31,7 @@ if TYPE_CHECKING:
 NO_ADDRESS = 2**64 - 1
 """What `svma_of_offset` and `offset_of_svma` give where no segment covers."""
 
-# Linkers make one for each alignment; a damaged image must not cost a loop over millions.
-_MOST_NOTE_SEGMENTS = 64
 _NOTE_HEADER = struct.Struct("<III")
-# ld writes 20 bytes (SHA-1), 16 (MD5, UUID) or 8 (lld's fast hash); --build-id=0x… takes any.
-_LONGEST_BUILD_ID_BYTES = 64
-# A core file has thousands of notes, an image a handful: what a damaged one costs is bounded.
-_MOST_NOTES = 4096
 
 
 class ElfImage(Record, eq=False):
@@ -186,7 +181,7 @@ class ElfImage(Record, eq=False):
     def _notes(self) -> Iterator[memoryview]:
         """Give every area of notes: segments first, since a stripped image may lack sections."""
         notes = self.segments[self.segments["type"] == elf_layout.PT_NOTE]
-        for segment in notes[:_MOST_NOTE_SEGMENTS]:
+        for segment in notes[:MOST_NOTE_SEGMENTS]:
             yield _slice(self.data, int(segment["offset"]), int(segment["filesz"]))
         yield self.section_data(self.find_section(b".note.gnu.build-id"))
 
@@ -293,12 +288,12 @@ class DebugLink(NamedTuple):
 def find_build_id(areas: Iterable[memoryview]) -> bytes | None:
     """Return the first NT_GNU_BUILD_ID of several areas of notes, None if there is none."""
     content = find_note(areas, b"GNU\0", NT_GNU_BUILD_ID)
-    return bytes(content)[:_LONGEST_BUILD_ID_BYTES] or None if content is not None else None
+    return bytes(content)[:LONGEST_BUILD_ID_BYTES] or None if content is not None else None
 
 
 def find_note(areas: Iterable[memoryview], owner: bytes, kind: int) -> memoryview | None:
     """Return the content of the first note of an owner and kind, None if there is none."""
-    budget = _MOST_NOTES
+    budget = MOST_NOTES
     for area in areas:
         position = 0
         while position + _NOTE_HEADER.size <= len(area) and budget:

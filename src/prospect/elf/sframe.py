@@ -24,6 +24,12 @@ from prospect.columns.buffers import segments
 from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
+from prospect.elf.elf_limits import (
+    MOST_REPEATED_ROWS,
+    MOST_SFRAME_FUNCTIONS,
+    MOST_SFRAME_ROWS,
+    MOST_WORDS,
+)
 from prospect.elf.frame_entries import described_data
 from prospect.elf.frame_states import SavedRegister
 from prospect.records import NamedTuple, Record
@@ -35,10 +41,6 @@ if TYPE_CHECKING:
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.image import ElfImage
 
-_MOST_FUNCTIONS = 1 << 22
-_MOST_ROWS = 1 << 22
-# Rows that repeat are written for each repetition. A linkage table has two for each function.
-_MOST_REPEATED_ROWS = 1 << 18
 # Magic, version, flags, ABI, distances of the saved frame register and return address from the CFA,
 # bytes of an auxiliary header, numbers of FDEs and FREs, bytes of FREs, offsets of FDEs and FREs.
 _HEADER = struct.Struct("<HBBBbbBIIIII")
@@ -54,7 +56,6 @@ _REPEATED_BYTES = 16
 _SHORTEST_ROW_BYTES = 2
 _DEFAULT, _FLEXIBLE = 0, 1
 _WORDS = ("<i1", "<i2", "<i4")
-_MOST_WORDS = 6
 # Bytes of a row's words, by its info byte: their number in bits 1 to 4, the size of one in 5 and 6.
 _NO_SIZE = 1 << 40
 _BYTES_OF_WORDS = [
@@ -111,7 +112,7 @@ def read_sframe(image: ElfImage) -> SframeTable | None:
     if magic != _MAGIC or version not in _FDE_BYTES or _ABIS.get(abi) != image.machine:
         return None
     begin, size = _HEADER.size + more + fields[10], _FDE_BYTES[version]
-    fde = np.arange(min(functions, _MOST_FUNCTIONS, max(len(data) - begin, 0) // size))
+    fde = np.arange(min(functions, MOST_SFRAME_FUNCTIONS, max(len(data) - begin, 0) // size))
     fde = begin + size * fde
     base = fde if flags & _IS_PC_RELATIVE else np.zeros(len(fde), np.int64)
     start_form, after = ("<i8", 8) if version == _V3 else ("<i4", 4)
@@ -188,7 +189,7 @@ def _find_rows(table: SframeTable) -> tuple[NDArray[np.int64], NDArray[np.int64]
     content, size = table.data.content, len(table.data)
     found, counts = array("q"), array("q", bytes(8 * len(table)))
     # Any number of functions may name the same rows.
-    left = min(_MOST_ROWS, size // _SHORTEST_ROW_BYTES)
+    left = min(MOST_SFRAME_ROWS, size // _SHORTEST_ROW_BYTES)
     columns = (table.first.tolist(), table.count.tolist(), table.address_bytes.tolist())
     for function, (first, count, address_bytes) in enumerate(zip(*columns, strict=True)):
         if count > left:
@@ -212,7 +213,7 @@ def _copies(table: SframeTable, count: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how often the rows of each function are to be laid over its code, i64[n]."""
     size = (table.end - table.start).view(np.int64)
     copies = np.where(table.repeated > 0, -(-size // np.maximum(table.repeated, 1)), 0)
-    is_few = np.cumsum(copies * count) <= _MOST_REPEATED_ROWS
+    is_few = np.cumsum(copies * count) <= MOST_REPEATED_ROWS
     return np.where(table.repeated > 0, np.where(is_few, copies, 0), 1)
 
 
@@ -289,13 +290,13 @@ def _read_rows(
         address[rows] = data.fixed(at.take(rows), name)
     info = data.fixed(at + address_bytes, "<u1")
     words, shift = info >> 1 & 15, info >> 5 & 3
-    word = np.zeros((_MOST_WORDS, len(at)), np.int64)
+    word = np.zeros((MOST_WORDS, len(at)), np.int64)
     for power, name in enumerate(_WORDS):
         rows = np.flatnonzero(shift == power)
         begin = (at + address_bytes + 1).take(rows)
-        for number in range(_MOST_WORDS):
+        for number in range(MOST_WORDS):
             word[number, rows] = data.fixed(begin + (number << power), name)
-    word[np.arange(_MOST_WORDS)[:, np.newaxis] >= words] = 0
+    word[np.arange(MOST_WORDS)[:, np.newaxis] >= words] = 0
     default = _default_places(word, info, machine)
     flexible = _flexible_places(word, (1 << (8 << shift)) - 1)
     cfa, returns, fp = (

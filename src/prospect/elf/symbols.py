@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import elf_layout
+from prospect.elf.elf_limits import MOST_CODE_SEGMENTS, MOST_SYMBOLS
 from prospect.elf.image import NO_ADDRESS
 from prospect.records import Record, replace
 
@@ -22,13 +23,9 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
 
-MOST_SYMBOLS = 1 << 23
-"""Rows beyond these are not read; the largest programs have some millions."""
 
 NO_SECTION = -1
 """Section of symbols that have none: SHN_ABS, SHN_COMMON and the other reserved indexes."""
-# Linkers make one or two; a damaged image must not cost a loop over thousands.
-_MOST_CODE_SEGMENTS = 64
 _GNU_HASH_HEADER_WORDS = 4
 
 
@@ -136,7 +133,7 @@ def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]
 def _executable_segments(image: ElfImage) -> NDArray[np.void]:
     """Return sections with the place of the executable PT_LOADs, behind the empty first one."""
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
-    code = loads[(loads["flags"] & elf_layout.PF_X) != 0][:_MOST_CODE_SEGMENTS]
+    code = loads[(loads["flags"] & elf_layout.PF_X) != 0][:MOST_CODE_SEGMENTS]
     sections = np.zeros(1 + len(code), elf_layout.SHDR_64)
     sections["flags"][1:] = elf_layout.SHF_ALLOC | elf_layout.SHF_EXECINSTR
     for target, source in (("addr", "vaddr"), ("offset", "offset"), ("size", "filesz")):

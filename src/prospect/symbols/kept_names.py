@@ -20,6 +20,7 @@ from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, loaded_modul
 from prospect.symbols.objects import Missing
 from prospect.symbols.resolution import joined
 from prospect.symbols.symbolizer import KeptKernel, Symbolizer
+from prospect.symbols.symbols_limits import MOST_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
-
-# If programs are built and run all day, new images never end.
-_MOST_IMAGES = 1 << 12
 
 
 class _Known(Record):
@@ -90,9 +88,9 @@ class KeptNames(Record, frozen=False):
         """Forget what was asked for longest ago, as long as there is too much."""
         while self.known and self.addresses > self.most_addresses:
             self.addresses -= len(self.known.pop(next(iter(self.known))).asked)
-        while self.images and (self.symbols > self.most_symbols or len(self.images) > _MOST_IMAGES):
+        while self.images and (self.symbols > self.most_symbols or len(self.images) > MOST_IMAGES):
             self.forget_image(next(iter(self.images)))
-        if len(self.others) > _MOST_IMAGES:
+        if len(self.others) > MOST_IMAGES:
             self.others.clear()
 
     def forget_image(self, key: ObjectKey) -> None:

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 
 from prospect.files.budget import ReadBudget
 from prospect.records import NamedTuple, Record, field
+from prospect.symbols.symbols_limits import (
+    DEBUG_SERVERS_S,
+    LARGEST_DOWNLOAD_BYTES,
+    PROMPT_S,
+    USUAL_DOWNLOAD_BYTES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,16 +22,10 @@ if TYPE_CHECKING:
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.runtime_code import RuntimeCode
 
-DEBUG_SERVERS_S = 30.0
-"""How long debug-file servers may delay a report, unless an option changes it."""
-
-LARGEST_DOWNLOAD_BYTES = 1 << 30
 
 _URLS_VARIABLE = "DEBUGINFOD_URLS"
 _WEB = ("http://", "https://")
 _POLICY_TAG = "ima:"
-_PROMPT_S = 10.0
-_LARGEST_FILE_BYTES = 512 << 20
 
 
 class DebugServers(Record):
@@ -42,9 +42,9 @@ class DebugServers(Record):
 
     urls: tuple[str, ...]
     budget_s: float = DEBUG_SERVERS_S
-    prompt_s: float = _PROMPT_S
+    prompt_s: float = PROMPT_S
     whole_s: float = DEBUG_SERVERS_S
-    most_bytes: int = _LARGEST_FILE_BYTES
+    most_bytes: int = USUAL_DOWNLOAD_BYTES
     notes: tuple[str, ...] = ()
 
 
@@ -66,11 +66,11 @@ def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServe
     if not words or budget_s <= 0:
         return None
     urls = tuple(dict.fromkeys(word for word in words if word.startswith(_WEB)))
-    most_bytes = int(_number(environment, "DEBUGINFOD_MAXSIZE", _LARGEST_FILE_BYTES))
+    most_bytes = int(_number(environment, "DEBUGINFOD_MAXSIZE", USUAL_DOWNLOAD_BYTES))
     return DebugServers(
         urls=urls,
         budget_s=budget_s,
-        prompt_s=min(_number(environment, "DEBUGINFOD_TIMEOUT", _PROMPT_S), budget_s),
+        prompt_s=min(_number(environment, "DEBUGINFOD_TIMEOUT", PROMPT_S), budget_s),
         whole_s=min(_number(environment, "DEBUGINFOD_MAXTIME", budget_s), budget_s),
         most_bytes=min(most_bytes, LARGEST_DOWNLOAD_BYTES),
         notes=tuple(

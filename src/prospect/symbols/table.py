@@ -15,15 +15,13 @@ import numpy as np
 
 from prospect.profile.naming import NameSource
 from prospect.records import Record
+from prospect.symbols.symbols_limits import LONGEST_NAME_BYTES, MOST_ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-LONGEST_NAME_BYTES = 1 << 16
-# Linkers that fold equal functions put thousands of names at one address.
-MOST_ALIASES = 16
 _FULL_SOURCES = np.array(
     [
         NameSource.SYMTAB,

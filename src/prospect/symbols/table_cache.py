@@ -20,6 +20,7 @@ import numpy as np
 from prospect.files.rights import EVERYBODY
 from prospect.records import NamedTuple, Record
 from prospect.symbols.cache_directory import CacheDirectory
+from prospect.symbols.symbols_limits import MOST_TABLE_BYTES
 from prospect.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
 
-MOST_BYTES = 1 << 30
 SYMBOLS_SUFFIX = ".symbols"
 LINES_SUFFIX = ".lines"
 FRAMES_SUFFIX = ".frames"
@@ -97,7 +97,7 @@ class SymbolCache(Record):
     """
 
     directory: str | os.PathLike[str]
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MOST_TABLE_BYTES
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> SymbolCache | None:

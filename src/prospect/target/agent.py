@@ -12,15 +12,13 @@ from prospect.capture.sink import RecordSink
 from prospect.recording.opened_events import RecordOptions
 from prospect.recording.run import record
 from prospect.target.serving import Served, say, serve, with_tuples
+from prospect.target.target_limits import MOST_AGENT_WAITING_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-# Of the recording this much may wait in memory for a slow connection; then the kernel's own
-# buffers fill up, and it counts the samples that it loses.
-_MOST_WAITING_BYTES = 64 << 20
 _BLOCK_BYTES = 512  # of st_blocks, stat(2)
 _LOOK_S = 0.05
 
@@ -68,6 +66,6 @@ class Watched:
                 # As a hang-up of a terminal: for COMMAND too.
                 os.kill(os.getpid(), signal.SIGHUP)
                 raise ConnectionResetError(errno.ECONNRESET, "the connection was lost")
-            if os.fstat(self._output).st_blocks * _BLOCK_BYTES <= _MOST_WAITING_BYTES:
+            if os.fstat(self._output).st_blocks * _BLOCK_BYTES <= MOST_AGENT_WAITING_BYTES:
                 return
             time.sleep(_LOOK_S)

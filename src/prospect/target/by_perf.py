@@ -26,6 +26,7 @@ from prospect.recording.interval import RecordingResult
 from prospect.records import asdict
 from prospect.target.relay_stream import greeting_lines, write_all
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
+from prospect.target.target_limits import END_S, LARGEST_WHOLE_FILE_BYTES, QUIET_S
 from prospect.target.target_process import signals_to
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ _COMMAND = 'exec "$@" >&2'
 _FOLLOWED = ("pids", "for_s", "frequency_hz", "call_graph", "events", "max_bytes")
 _OURS = ("python", "clocks", "of_all", "flush_centiseconds", "count_budget_percent")
 _PIPE_BYTES = 1 << 16
-_MOST_FILE_BYTES = 256 << 20
-_QUIET_S = 60.0
-_END_S = 5.0
 _NOTES = "/sys/kernel/notes"
 
 
@@ -142,7 +140,7 @@ class _Perf(Closing):
                 with suppress(OSError):
                     pipe.close()
             try:
-                process.wait(_END_S)
+                process.wait(END_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -188,9 +186,9 @@ class _Perf(Closing):
         """Write a file of the target to a descriptor; return whether there is one."""
         size = 0
         with self._reading(path) as pipe:
-            while select.select([pipe], [], [], _QUIET_S)[0] and (data := pipe.read(_PIPE_BYTES)):
+            while select.select([pipe], [], [], QUIET_S)[0] and (data := pipe.read(_PIPE_BYTES)):
                 size += len(data)
-                if size > _MOST_FILE_BYTES:
+                if size > LARGEST_WHOLE_FILE_BYTES:
                     return False
                 write_all(descriptor, data)
         return size > 0

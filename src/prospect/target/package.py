@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from prospect import target
 from prospect.symbols.cache_directory import CacheDirectory
+from prospect.target.target_limits import MOST_PACKAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,6 @@ LEFT_OUT = frozenset(
     }
 )
 _ROOT = Path(target.__path__[0]).parent
-_MOST_KEPT_BYTES = 4 << 20
 _PYC_HEADER_BYTES = 16  # PEP 552
 
 
@@ -69,7 +69,7 @@ def package(agent: str, magic: bytes = b"") -> bytes:
     made = zlib.compress(packed.getvalue(), 8)
     if kept:
         kept.put(name, [made])
-        kept.evict((".recorder",), _MOST_KEPT_BYTES)
+        kept.evict((".recorder",), MOST_PACKAGE_BYTES)
     return made
 
 

@@ -25,6 +25,7 @@ from prospect.render.escape import escaped
 from prospect.target.question_agent import COUNTS, DIAGNOSIS, EVENTS
 from prospect.target.relay import OFFSET
 from prospect.target.relay_stream import FrameError
+from prospect.target.target_limits import LONGEST_COUNTS_BYTES
 from prospect.target.target_process import Remote
 from prospect.target.target_recording import refuse_probes
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     OnInterval = Callable[[tuple[CountedEvent, ...], CountInterval], None]
 
 AGENT = "prospect.target.question_agent"
-_MOST_LINE_BYTES = 1 << 20
 _DAMAGES = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),
     RecursionError,  # JSON that is nested too deep
@@ -108,7 +108,7 @@ class _Lines:
         """
         (offset,) = OFFSET.unpack_from(content)
         data = content[OFFSET.size :]
-        if offset != self._at or len(self._rest) > _MOST_LINE_BYTES or not self._on_interval:
+        if offset != self._at or len(self._rest) > LONGEST_COUNTS_BYTES or not self._on_interval:
             raise FrameError("protocol error: the target sent data that was not requested")
         self._at += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import CaptureError
 from prospect.target.relay import FRAME, HEAD_BYTES, MOST_ANSWER_BYTES, OFFSET, PIECE_BYTES
+from prospect.target.target_limits import GREETING_S, LARGEST_FILE_BYTES, MOST_GREETING_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNPACKED_BYTES = 1 << 20
-# A login prints less, and takes less time from its first byte to its last.
-_MOST_GREETING_BYTES = 1 << 16
-_GREETING_S = 60.0
-_MOST_FILE_BYTES = 1 << 30
 _MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.size
 
 
@@ -36,13 +33,13 @@ def greeting_lines(descriptor: int) -> Iterator[bytes]:
         descriptor: the end of a pipe.
     """
     line, deadline = bytearray(), 0.0
-    for _ in range(_MOST_GREETING_BYTES):
+    for _ in range(MOST_GREETING_BYTES):
         # A password may be asked for before the first byte.
         left_s = max(deadline - time.monotonic(), 0.0) if deadline else None
         if not select.select([descriptor], [], [], left_s)[0]:
             return
         byte = os.read(descriptor, 1)
-        deadline = deadline or time.monotonic() + _GREETING_S
+        deadline = deadline or time.monotonic() + GREETING_S
         line += byte
         if line and byte in (b"\n", b""):
             yield bytes(line)
@@ -149,7 +146,7 @@ class Fetched:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._file = ReceivedFile(descriptor, _MOST_FILE_BYTES)
+        self._file = ReceivedFile(descriptor, LARGEST_FILE_BYTES)
         self.is_over = threading.Event()
         self.is_whole = False
 

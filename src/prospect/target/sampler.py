@@ -25,6 +25,7 @@ from prospect.target.serving import (
     serve,
     with_tuples,
 )
+from prospect.target.target_limits import MOST_SAMPLER_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 # How often there is a part; the pump sends as often.
 _TICK_S = 0.25
-_MOST_BYTES = 1 << 28
 
 
 class _AllPass:
@@ -59,7 +59,7 @@ class _AllPass:
 
     def is_full(self, size_bytes: int) -> bool:
         """Return whether the host has not asked for very long."""
-        return size_bytes > _MOST_BYTES
+        return size_bytes > MOST_SAMPLER_BYTES
 
 
 def main(held: list[int]) -> int:

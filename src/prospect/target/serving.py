@@ -20,13 +20,13 @@ import sys
 
 from prospect.errors import ProspectError
 from prospect.records import NamedTuple
+from prospect.target.target_limits import MOST_REQUEST_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_MOST_REQUEST_BYTES = 1 << 24
 _INTERRUPTED = 128 + 2
 
 
@@ -53,7 +53,7 @@ def serve(held: list[int], work: Callable[[Served], tuple[Any, int]]) -> int:
     """
     pump, output, request, answer = held
     _answer(answer, {"pid": os.getpid()})
-    wanted = json.loads(os.pread(request, _MOST_REQUEST_BYTES, 0))
+    wanted = json.loads(os.pread(request, MOST_REQUEST_BYTES, 0))
     try:
         result, status = work(Served(wanted, output, pump))
     except ProspectError as error:

@@ -39,11 +39,12 @@ from prospect.symbols.images.debug_files import (
     DOWNLOAD_SUFFIXES,
     EXECUTABLE,
     KERNEL_LISTING,
-    MOST_BYTES,
     kept_for,
     kept_name,
 )
 from prospect.symbols.images.image_files import same_build_id
+from prospect.symbols.symbols_limits import LARGEST_DOWNLOAD_BYTES
+from prospect.target.target_limits import MOST_FILES, MOST_LIVE_FILES, MOST_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
     FetchFile = Callable[[Mapping[str, object], int], bool]
     File = tuple[int, int, int]
 
-# Stacks lead from object to object, as far as each one's call-frame information is here.
-_MOST_ROUNDS = 4
-_MOST_FILES = 1000
 _LISTING = "/proc/kallsyms"
 NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PERMISSION})
 
@@ -117,7 +115,7 @@ def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
     if not mark_target(descriptor, target) or kept is None:
         return
     asked: set[str] = set()
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         try:
             profile = read_profile(
                 f"/proc/self/fd/{descriptor}",
@@ -126,13 +124,13 @@ def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
             )
         except ProspectError:
             return  # the report says why
-        wanted = [one for one in missing(profile) if one[1] not in asked][:_MOST_FILES]
+        wanted = [one for one in missing(profile) if one[1] not in asked][:MOST_FILES]
         if not wanted:
             return
         for path, build_id, is_kernel in wanted:
             asked.add(build_id)
             keep(kept, path, bytes.fromhex(build_id), fetch, is_kernel=is_kernel)
-    kept.evict(DOWNLOAD_SUFFIXES, MOST_BYTES)
+    kept.evict(DOWNLOAD_SUFFIXES, LARGEST_DOWNLOAD_BYTES)
 
 
 def missing(profile: Profile) -> list[tuple[str, str, bool]]:
@@ -181,8 +179,6 @@ def build_id_in(descriptor: int) -> bytes:
         return b""
 
 
-# Bounds of one look, which waits for them.
-_MOST_LIVE_FILES = 64
 _EVER = (1 << 62) - 1
 
 
@@ -219,19 +215,19 @@ class LiveNames:
             return False
         asked = len(self._asked)
         for path, build_id, is_kernel in missing(profile):
-            if build_id not in self._asked and len(self._asked) < asked + _MOST_LIVE_FILES:
+            if build_id not in self._asked and len(self._asked) < asked + MOST_LIVE_FILES:
                 self._asked.add(build_id)
                 id_ = bytes.fromhex(build_id)
                 keep(self._kept, path, id_, self._fetch_path, is_kernel=is_kernel)
         paths = _unknown(profile)
         if paths:
             for file, path, pid in _mapped(paths, mmaps, names):
-                if file not in self._asked and len(self._asked) < asked + _MOST_LIVE_FILES:
+                if file not in self._asked and len(self._asked) < asked + MOST_LIVE_FILES:
                     self._asked.add(file)
                     self._keep_mapped(self._kept, file, path, pid)
         if len(self._asked) == asked:
             return False
-        self._kept.evict(DOWNLOAD_SUFFIXES, MOST_BYTES)
+        self._kept.evict(DOWNLOAD_SUFFIXES, LARGEST_DOWNLOAD_BYTES)
         return True
 
     def _fetch_path(self, path: str, descriptor: int) -> bool:

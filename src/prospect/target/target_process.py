@@ -25,6 +25,7 @@ from prospect.light import Closing
 from prospect.target import joining, relay
 from prospect.target.relay_stream import Fetched, FrameError, Frames, greeting_lines
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
+from prospect.target.target_limits import ANSWER_S, END_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -60,9 +61,7 @@ _BOOTSTRAP = (
     """exec(s) if v >= [3, 8] else print('{"python": %s, "magic": ""}' % v)"""
 )
 _NOT_FOUND = 127
-_ANSWER_S = 60.0
 _STREAM_BYTES = 1 << 16
-_END_S = 5.0
 _LOOK_S = 0.005
 _NEEDS = "Prospect's recorder needs Python 3.9 or later there"
 _SILENT = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
@@ -150,7 +149,7 @@ class Remote(Closing):
         for process in (self._recorder, self._pump):
             if process:
                 try:
-                    process.wait(_END_S)
+                    process.wait(END_S)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -186,7 +185,7 @@ class Remote(Closing):
                 if not ready:
                     break
                 if ended in ready:
-                    watched, timeout_s = [stream], _ANSWER_S
+                    watched, timeout_s = [stream], ANSWER_S
                     self.order({"end": True})
                 if stream in ready:
                     data = os.read(stream, _STREAM_BYTES)
@@ -209,7 +208,7 @@ class Remote(Closing):
         self._fetched = Fetched(descriptor)
         self.order({"file": path})
         stream = pipe_of(self._started.stdout).fileno()
-        while not self._fetched.is_over.is_set() and select.select([stream], [], [], _ANSWER_S)[0]:
+        while not self._fetched.is_over.is_set() and select.select([stream], [], [], ANSWER_S)[0]:
             data = os.read(stream, _STREAM_BYTES)
             if not data:
                 break
@@ -227,7 +226,7 @@ class Remote(Closing):
         if self._has_ended:
             return False
         self.order(dict(file))
-        return self._fetched.is_over.wait(_ANSWER_S) and self._fetched.is_whole
+        return self._fetched.is_over.wait(ANSWER_S) and self._fetched.is_whole
 
     def order(self, order: dict[str, Any]) -> None:
         """Tell the pump something."""
@@ -274,7 +273,7 @@ class Remote(Closing):
         os.set_blocking(pipe, False)
         rest = memoryview(data)
         while rest:
-            talking, taking, _ = select.select([stream], [pipe], [], _ANSWER_S)
+            talking, taking, _ = select.select([stream], [pipe], [], ANSWER_S)
             if talking or not taking:
                 self._started.kill()
                 raise FrameError("the target's answer is damaged: it differs from the data sent")
@@ -303,7 +302,7 @@ class Remote(Closing):
             self._started.kill()  # it goes on; ssh would throw away what the pipe does not take
         pipe.close()
         try:
-            status = self._started.wait(_END_S)
+            status = self._started.wait(END_S)
         except subprocess.TimeoutExpired:
             self._started.kill()
             status = self._started.wait()

@@ -8,6 +8,7 @@ from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.records import asdict
 from prospect.target.relay_stream import ReceivedFile
+from prospect.target.target_limits import MOST_MORE_BYTES
 from prospect.target.target_process import NoPythonError, Remote
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from prospect.recording.opened_events import RecordOptions
 
 AGENT = "prospect.target.agent"
-# Next to the records: what describes them, and the beginning that is sent again.
-_MORE_BYTES = 256 << 20
 _UNBOUNDED = 1 << 50
 _BY_PERF = "perf records there instead, and COMMAND's output appears on standard error"
 
@@ -56,7 +55,7 @@ def record_on(
         reason = str(error)
         return record_by_perf(target, options, output_fd, lambda: warn(f"{reason}; {_BY_PERF}"))
     with started as remote:
-        file = ReceivedFile(output_fd, bound + _MORE_BYTES if bound else _UNBOUNDED)
+        file = ReceivedFile(output_fd, bound + MOST_MORE_BYTES if bound else _UNBOUNDED)
         result = _result(remote, remote.run(file), file)
         if not result.is_cut:
             from prospect.recording.mending import mend_file  # noqa: PLC0415 - once COMMAND has ended

@@ -23,6 +23,13 @@ from prospect.records import NamedTuple, asdict, replace
 from prospect.target.relay import OFFSET
 from prospect.target.relay_stream import FrameError
 from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
+from prospect.target.target_limits import (
+    MOST_CHUNK_BYTES,
+    MOST_CLIENT_WAITING_BYTES,
+    MOST_PID,
+    SILENCE_S,
+    START_S,
+)
 from prospect.target.target_names import LiveNames
 from prospect.target.target_process import Remote
 
@@ -39,15 +46,8 @@ if TYPE_CHECKING:
     from prospect.recording.opened_events import RecordOptions
 
 AGENT = "prospect.target.sampler"
-_MOST_CHUNK_BYTES = 1 << 29
-# Parts that wait here for somebody to ask for them.
-_MOST_WAITING_BYTES = 1 << 28
-_SILENCE_S = 20.0
 # Errors of reading a malformed document.
 _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-# pid_t's.
-_MOST_PID = (1 << 31) - 1
-_START_S = 120.0
 
 
 def source_on(target: str) -> MakeSource:
@@ -88,7 +88,7 @@ class TargetSource(Closing):
         self._thread = threading.Thread(target=self._follow, name="target", daemon=True)
         self._thread.start()
         try:
-            self._arrived.wait_for_mark(_START_S)
+            self._arrived.wait_for_mark(START_S)
             self._info = self._arrived.info
             self.whom = _checked(self._arrived.whom, options)
             self._gate = make_gate(self.descriptions())
@@ -126,7 +126,7 @@ class TargetSource(Closing):
         Raises:
             CaptureError: the connection was lost.
         """
-        self._arrived.wait_for_mark(_SILENCE_S)
+        self._arrived.wait_for_mark(SILENCE_S)
         records, marks = self._arrived.take()
         self._info = self._arrived.info
         before = self.mark
@@ -170,7 +170,7 @@ class TargetSource(Closing):
         """End the sampling there, and the connection."""
         self._arrived.let_all_in()
         self._remote.order({"signal": "SIGTERM"})
-        self._thread.join(_SILENCE_S)
+        self._thread.join(SILENCE_S)
         self._remote.close()
 
     def _follow(self) -> None:
@@ -280,7 +280,7 @@ class _Arrived:
         self._rest += memoryview(content)[OFFSET.size :]
         while len(self._rest) >= CHUNK.size:
             letter, size = CHUNK.unpack_from(self._rest)
-            if size > _MOST_CHUNK_BYTES:
+            if size > MOST_CHUNK_BYTES:
                 raise FrameError("the target's answer is damaged: a part of it is too long")
             end = CHUNK.size + size
             if len(self._rest) < end:
@@ -327,7 +327,7 @@ class _Arrived:
     def _put(self, letter: bytes, chunk: bytes) -> None:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._takes_all or self.waiting_bytes <= _MOST_WAITING_BYTES
+                lambda: self._takes_all or self.waiting_bytes <= MOST_CLIENT_WAITING_BYTES
             )
             if self._takes_all:
                 return
@@ -377,7 +377,7 @@ def _whom_in(chunk: bytes) -> Whom:
     with suppress(*_DAMAGES):
         words, pids, members = json.loads(chunk)
         numbers = (*pids, *(members or ()))
-        if pids and all(isinstance(pid, int) and 0 < pid <= _MOST_PID for pid in numbers):
+        if pids and all(isinstance(pid, int) and 0 < pid <= MOST_PID for pid in numbers):
             return Whom(str(words), tuple(pids), None if members is None else tuple(members))
     raise FrameError("the target's answer is damaged")
 

@@ -81,7 +81,7 @@ def test_frames_of_arm64():
 
 
 def test_functions_that_share_one_long_list_do_not_cost_memory(monkeypatch):
-    monkeypatch.setattr(frame_rows, "_MOST_ROWS", 50)
+    monkeypatch.setattr(frame_rows, "MOST_GO_ROWS", 50)
     frame = tuple((8 * (k % 2), 1) for k in range(40))
     functions = [GoFunction(f"main.f{k}", 64, frame=frame) for k in range(20)]
     table = read_go_table(ElfImage.parse(go_image(functions)))

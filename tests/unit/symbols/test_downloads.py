@@ -114,7 +114,7 @@ def test_a_server_that_failed_is_not_asked_again(kept):
     with serving({}, lambda handler: whole_answer(handler, b"", status=503)) as (url, asked):
         wanted = [Wanted(bytes([number]) * 20, needs_image=False) for number in range(40)]
         answers = ask(kept, url, wanted=wanted)
-    assert len(asked) <= downloads._MOST_THREADS
+    assert len(asked) <= downloads.MOST_DOWNLOADS
     assert set(answers.outcomes.values()) == {Outcome.FAILED}
     assert answers.notes == [
         f"The debug-file server {url} was given up: it answered with HTTP status 503."
@@ -122,7 +122,7 @@ def test_a_server_that_failed_is_not_asked_again(kept):
 
 
 def test_files_are_asked_for_in_the_order_in_which_they_are_wanted(kept, monkeypatch):
-    monkeypatch.setattr(downloads, "_MOST_THREADS", 1)
+    monkeypatch.setattr(downloads, "MOST_DOWNLOADS", 1)
     wanted = [Wanted(bytes([number]) * 20, needs_image=False) for number in (3, 1, 2)]
     with serving({}) as (url, asked):
         ask(kept, url, wanted=wanted)
@@ -183,7 +183,7 @@ def test_an_endless_file_ends_at_the_limit(kept):
 
 
 def test_all_files_together_have_a_limit_too(kept, monkeypatch):
-    monkeypatch.setattr(downloads, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(downloads, "LARGEST_DOWNLOAD_BYTES", 1 << 20)
     with serving({}, endless_answer) as (url, _):
         assert outcome(ask(kept, url)) is Outcome.TOO_BIG
     assert names(kept) == []
@@ -381,7 +381,7 @@ def test_passwords_are_not_shown(kept):
 
 
 def test_what_was_used_longest_ago_makes_room(kept, monkeypatch):
-    monkeypatch.setattr(downloads, "MOST_BYTES", len(debug_file()) * 3 // 2)
+    monkeypatch.setattr(downloads, "LARGEST_DOWNLOAD_BYTES", len(debug_file()) * 3 // 2)
     kept.make()
     old = kept.path / f"{OTHER_ID.hex()}.debuginfo"
     old.write_bytes(debug_file(OTHER_ID))

@@ -133,7 +133,7 @@ def test_images_that_never_end_are_forgotten_but_for_those_in_use(is_by_symbols)
 
     with (
         patch.object(Symbolizer, "_load_image", load),
-        patch.object(kept_names, "_MOST_IMAGES", 1000 if is_by_symbols else most),
+        patch.object(kept_names, "MOST_IMAGES", 1000 if is_by_symbols else most),
     ):
         for number in range(4 * most):
             for path in (b"/usr/bin/make", b"/built/%d" % number):

@@ -67,7 +67,7 @@ def test_a_hostile_name_is_kept_as_bytes_and_cut_at_the_longest() -> None:
 
 
 def test_more_lines_than_any_jit_writes_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_files, "MOST_LINES", 2)
+    monkeypatch.setattr(map_files, "MOST_MAP_LINES", 2)
     assert len(parse_map_file(b"1000 10 a\n2000 10 b\n")) == 2
     with pytest.raises(CostlyError, match="more than 2 lines"):
         parse_map_file(b"1000 10 a\n2000 10 b\n3000 10 c\n")
@@ -283,7 +283,7 @@ def test_trampolines_of_cpython_are_known_by_their_names():
 
 
 def test_of_what_was_given_up_the_report_says_why(monkeypatch):
-    monkeypatch.setattr(map_files, "MOST_LINES", 1)
+    monkeypatch.setattr(map_files, "MOST_MAP_LINES", 1)
     text = b"1000 10 a\n2000 10 b\n"
     symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: [MapCopy(0, text)]}))
     key = ObjectKey(b"//anon", kind=KIND_ANON)

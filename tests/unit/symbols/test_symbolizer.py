@@ -235,7 +235,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_server_is_asked_for_what_has_no_symbols_most_hit_first(
     tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prospect.symbols.servers.downloads._MOST_THREADS", 1)
+    monkeypatch.setattr("prospect.symbols.servers.downloads.MOST_DOWNLOADS", 1)
     whole, offset = image(tmp_path, symbols=[Symbol("main", 0x1000, 16)])
     twins = {number: stripped(tmp_path, number) for number in (1, 2, 3)}
     files = {(twins[2][0].build_id.hex(), "debuginfo"): twins[2][2]}

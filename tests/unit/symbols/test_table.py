@@ -1,7 +1,8 @@
 import numpy as np
 
 from prospect.profile.naming import NameSource
-from prospect.symbols.table import MOST_ALIASES, build_symbol_table
+from prospect.symbols.symbols_limits import MOST_ALIASES
+from prospect.symbols.table import build_symbol_table
 
 
 def table(*rows, rank=None, limit=1000, texts=None):

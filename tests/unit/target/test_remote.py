@@ -51,7 +51,7 @@ def test_a_command_that_did_not_start_there_has_a_status_whatever_is_said(said, 
 
 
 def test_an_endless_greeting_ends(monkeypatch):
-    monkeypatch.setattr(relay_stream, "_MOST_GREETING_BYTES", 1 << 12)
+    monkeypatch.setattr(relay_stream, "MOST_GREETING_BYTES", 1 << 12)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 5000 + b"\nand more\n")
     assert list(greeting_lines(reading)) == []
@@ -60,7 +60,7 @@ def test_an_endless_greeting_ends(monkeypatch):
 
 
 def test_a_greeting_that_trickles_ends(monkeypatch):
-    monkeypatch.setattr(relay_stream, "_GREETING_S", 0.3)
+    monkeypatch.setattr(relay_stream, "GREETING_S", 0.3)
     reading, writing = os.pipe()
     ended = threading.Event()
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from prospect.symbols.symbols_limits import LONGEST_MANGLED_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
     Answers = dict[bytes, bytes]
 
-_LONGEST_NAME_BYTES = 1 << 13
 _BRACKET = b"->"
 # Characters that `SymbolTable.names` adds to names; a mangled one has neither a space nor an @.
 _ADDITIONS = (b" [fn ", b"@plt")
@@ -106,7 +107,7 @@ def _ask_child(names: Sequence[bytes]) -> Answers:
 def _demangle_one(name: bytes) -> str | None:
     """Demangle what is cheap; None for what is for a child to try."""
     text = _as_text(name)
-    if len(name) > _LONGEST_NAME_BYTES or not name.startswith((b"_Z", b"_R")):
+    if len(name) > LONGEST_MANGLED_BYTES or not name.startswith((b"_Z", b"_R")):
         return text
     if name.startswith(b"_R"):
         rust: str | None = _rust_names().demangle_v0(text)

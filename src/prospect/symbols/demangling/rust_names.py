@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from prospect.symbols.symbols_limits import DEEPEST_RUST_NAME, LONGEST_RUST_TEXT, MOST_RUST_STEPS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,9 +31,6 @@ _CHARACTERS = {
     "RP": ")",
     "C": ",",
 }
-_LONGEST_TEXT = 1 << 14
-_MOST_STEPS = 1 << 13
-_DEEPEST = 150
 
 _BASIC_TYPES = {
     "a": "i8",
@@ -301,7 +300,7 @@ class _Parser:
 
     def _with_binder(self, parse: Callable[[], object]) -> None:
         count = self._optional_number_62("G")
-        if count > _DEEPEST:
+        if count > DEEPEST_RUST_NAME:
             raise _NotMangledError
         if count:
             self._print("for<")
@@ -411,14 +410,14 @@ class _Parser:
     def _enter(self) -> None:
         self._steps += 1
         self._depth += 1
-        if self._steps > _MOST_STEPS or self._depth > _DEEPEST:
+        if self._steps > MOST_RUST_STEPS or self._depth > DEEPEST_RUST_NAME:
             raise _NotMangledError
 
     def _print(self, text: str) -> None:
         if self._is_silent:
             return
         self._length += len(text)
-        if self._length > _LONGEST_TEXT:
+        if self._length > LONGEST_RUST_TEXT:
             raise _NotMangledError
         self.text.append(text)
 

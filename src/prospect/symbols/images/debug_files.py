@@ -12,7 +12,6 @@ from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
 from prospect.symbols.cache_directory import CacheDirectory
-from prospect.symbols.naming_options import LARGEST_DOWNLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,9 +25,6 @@ KERNEL_LISTING = "kallsyms"
 TARGETS = "targets"
 ABSENT_SUFFIX = ".absent"
 DOWNLOAD_SUFFIXES = (f".{DEBUG_INFO}", f".{EXECUTABLE}", f".{KERNEL_LISTING}", ABSENT_SUFFIX)
-
-MOST_BYTES = LARGEST_DOWNLOAD_BYTES
-"""Beyond this, the downloaded files that were used longest ago are removed."""
 
 _CLIENT_DIRECTORY = "debuginfod_client"
 _OLD_CLIENT_DIRECTORY = ".debuginfod_client_cache"

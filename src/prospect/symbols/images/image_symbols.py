@@ -38,6 +38,13 @@ from prospect.elf.symbols import ElfSymbols, area_at, read_symbols, read_without
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
 from prospect.records import Record, field_names, replace
+from prospect.symbols.symbols_limits import (
+    LARGEST_MINI_DEBUG_BYTES,
+    LONGEST_COMPARED_BYTES,
+    MOST_BETWEEN,
+    MOST_LZMA_BYTES,
+    MOST_UNDERSCORES,
+)
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
@@ -46,15 +53,9 @@ if TYPE_CHECKING:
     from prospect.elf.go_table import GoTable
 
 
-_MINI_DEBUG_LIMIT_BYTES = 64 << 20
-_LZMA_MEMORY_LIMIT_BYTES = 128 << 20
 _MAPPING_SYMBOL_MACHINES = {elf_layout.EM_ARM, elf_layout.EM_AARCH64, elf_layout.EM_RISCV}
 _NAMELESS = (NameSource.BOUNDS, NameSource.NO_NAME_BOUNDS)
-# A rank holds the grade, then 4 bits of leading underscores, then 16 of the name's length.
-_MOST_UNDERSCORES = 15
-_LONGEST_COMPARED_BYTES = (1 << 16) - 1
 
-_MOST_BETWEEN = 500
 # `_start` of glibc (sysdeps/x86_64/start.S) clears %ebp, takes the arguments, aligns the stack,
 # loads %rdi with the address of main, and calls __libc_start_main, which does not return: hlt.
 _START_X86_64 = re.compile(
@@ -177,8 +178,8 @@ def _unpack_mini_debug(image: ElfImage) -> ElfImage | None:
     import lzma  # noqa: PLC0415 - few images have such a section
 
     try:
-        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_LZMA_MEMORY_LIMIT_BYTES)
-        return ElfImage.parse(unpacker.decompress(packed, _MINI_DEBUG_LIMIT_BYTES))
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_LZMA_BYTES)
+        return ElfImage.parse(unpacker.decompress(packed, LARGEST_MINI_DEBUG_BYTES))
     except (lzma.LZMAError, ElfError):
         return None
 
@@ -425,11 +426,11 @@ def _rank(
     ends = np.flatnonzero(text == 0)
     length = ends.take(np.searchsorted(ends, name_start), mode="clip") - name_start
     underscores = np.zeros(len(name_start), np.int64)
-    for position in range(_MOST_UNDERSCORES):
+    for position in range(MOST_UNDERSCORES):
         leading = underscores == position
         leading &= text.take(name_start + position, mode="clip") == ord("_")
         underscores += leading
-    shortness = _LONGEST_COMPARED_BYTES - np.minimum(length, _LONGEST_COMPARED_BYTES)
+    shortness = LONGEST_COMPARED_BYTES - np.minimum(length, LONGEST_COMPARED_BYTES)
     rank: NDArray[np.int64] = ((grade << 4 | underscores) << 16) | shortness
     return rank
 
@@ -580,7 +581,7 @@ def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
     left = np.flatnonzero(left_start < left_end)
     of = np.concatenate((of, left_of.take(left)))
     # Two names with a whole program between them do not say where to look.
-    kept = np.flatnonzero(count.take(of) <= _MOST_BETWEEN)
+    kept = np.flatnonzero(count.take(of) <= MOST_BETWEEN)
     of = of.take(kept)
     return Brackets(
         start=np.concatenate((start, left_start.take(left))).take(kept),

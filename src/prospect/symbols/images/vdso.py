@@ -17,6 +17,7 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.named_files import read_system_file
 from prospect.profile.naming import NameSource
+from prospect.symbols.symbols_limits import LARGEST_VDSO_BYTES
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _VSYSCALL_START = 0xFFFFFFFFFF600000
 _PAGE_BYTES = 4096
-_LARGEST_VDSO_BYTES = 1 << 20
 
 
 def read_own_vdso() -> ElfImage | None:
@@ -48,7 +48,7 @@ def _read_vdso(who: str) -> ElfImage | None:
         if not line.endswith(b" [vdso]"):
             continue
         start, end = (int(bound, 16) for bound in line.split(None, 1)[0].split(b"-"))
-        if end - start > _LARGEST_VDSO_BYTES:
+        if end - start > LARGEST_VDSO_BYTES:
             return None
         try:
             descriptor = os.open(f"/proc/{who}/mem", os.O_RDONLY | os.O_CLOEXEC)

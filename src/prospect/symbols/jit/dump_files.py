@@ -17,13 +17,13 @@ from prospect.files.budget import Cost
 from prospect.files.rights import EVERYBODY, ROOT_USER
 from prospect.profile.naming import NameSource
 from prospect.symbols.jit.map_files import held_bytes_of, objection, open_jit_file
+from prospect.symbols.symbols_limits import LARGEST_DUMP_BYTES
 
 if TYPE_CHECKING:
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.jit.jitdump import JitDump
     from prospect.symbols.live_process import LiveProcess
 
-LARGEST_BYTES = 1 << 30
 
 _MARK = b"jit-"
 _NAME = rb"(?s:.*/)?jit-([0-9]{1,10})\.dump(?: \(deleted\))?"
@@ -74,7 +74,7 @@ def find_dump(
     shown = path.decode(errors="replace")
     data, speaks_for = memoryview(copy) if copy is not None else None, EVERYBODY
     if data is None:
-        file = open_jit_file(path.removesuffix(_DELETED), process, LARGEST_BYTES, named_by)
+        file = open_jit_file(path.removesuffix(_DELETED), process, LARGEST_DUMP_BYTES, named_by)
         if file == NameSource.NO_FILE:
             return f"{shown} is gone; the names of its JIT code are not known"
         refused = objection(file, process)

@@ -33,6 +33,7 @@ from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.symbols.jit.jit_code import CodeFrames, JitCode
 from prospect.symbols.jit.jitdump import DumpWalk, JitDump, parse_jitdump
+from prospect.symbols.symbols_limits import MOST_INLINED_METHODS, MOST_METHOD_LINES
 from prospect.symbols.table import build_symbol_table
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ if TYPE_CHECKING:
     from prospect.symbols.table import SymbolTable
 
 _POSITION = np.dtype([("pc", "<i4"), ("scope", "<i4"), ("objects", "<i4"), ("flags", "<i4")])
-_MOST_INLINED = 64
 _POINTER_BYTES, _ADDRESS_END = 8, 1 << 47
-_MOST_LINE_ENTRIES = 1 << 14
 _LAST_LINE = 1 << 16
 _NO_BYTECODE = -1
 _PLACE_BITS, _PLACES = 24, 1 << 29
@@ -253,7 +252,7 @@ class HotspotCode(JitCode, eq=False):
         methods = self._metadata(details)
         found: list[tuple[int, int]] = []
         try:
-            while 0 < scope < len(scopes) and len(found) < _MOST_INLINED:
+            while 0 < scope < len(scopes) and len(found) < MOST_INLINED_METHODS:
                 sender, place = read_unsigned(scopes, scope, self.walk.shift)
                 method, place = read_unsigned(scopes, place, self.walk.shift)
                 bci, _ = read_unsigned(scopes, place, self.walk.shift)
@@ -295,7 +294,7 @@ def _line_entries(data: memoryview, shift: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     at = bci = line = 0
     try:
-        while data[at] and len(found) < _MOST_LINE_ENTRIES:
+        while data[at] and len(found) < MOST_METHOD_LINES:
             first = data[at]
             at += 1
             if first == 0xFF:

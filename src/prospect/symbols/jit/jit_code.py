@@ -20,6 +20,7 @@ import numpy as np
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record
+from prospect.symbols.symbols_limits import LONGEST_JIT_NAME, MOST_GENERATIONS, MOST_JIT_LINES
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _ADDRESS_BITS = 48
 _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
-_MOST_GENERATIONS = 1 << 16
 # The name of a line entry that means "the same file as before" instead of a path.
 _SAME_FILE = b"\xff"
 # V8 writes addresses as they are in the ELF file that `perf inject` makes: behind its header.
@@ -39,8 +39,6 @@ _ELF_HEADER_BYTES = 0x40
 _ENTRY_BYTES = 16
 # V8's names of scripts' functions: `JS:*work /app/work.js:1:2`, `JS:* file:///app/work.mjs:3:4`.
 _SCRIPT_PLACE = re.compile(rb"JS:\S* (?:file://)?(.+):(\d{1,9}):\d{1,9}\Z", re.DOTALL)
-_LONGEST_NAME = 1 << 13
-_MOST_ENTRIES = 1 << 20
 
 
 class CodeFrames(NamedTuple):
@@ -188,7 +186,7 @@ def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) 
             heapq.heappush(free, heapq.heappop(open_ends)[1])
         number = heapq.heappop(free) if free else len(open_ends)
         heapq.heappush(open_ends, (end, number))
-        generation[row] = number % _MOST_GENERATIONS
+        generation[row] = number % MOST_GENERATIONS
     svma = dump.address & np.uint64(_ADDRESS_MASK) | generation << np.uint64(_ADDRESS_BITS)
     return JitCode(path, dump, svma, speaks_for)
 
@@ -208,7 +206,7 @@ class _LineEntries(Record):
 
 def _place_in_name(dump: JitDump, row: int) -> tuple[str, int]:
     """Return the file and line that V8 puts into a function's name, an empty file and 0 without."""
-    length = min(int(dump.name_length[row]), _LONGEST_NAME)
+    length = min(int(dump.name_length[row]), LONGEST_JIT_NAME)
     begin = int(dump.name[row])
     place = _SCRIPT_PLACE.match(bytes(dump.data[begin : begin + length]))
     return (place[1].decode(errors="replace"), int(place[2])) if place else ("", 0)
@@ -230,7 +228,7 @@ def _line_entries(dump: JitDump, row: int) -> _LineEntries:
     found: list[tuple[int, str, int]] = []
     # The entries end before the load that they belong to.
     end = int(dump.name[row])
-    for _ in range(min(int(dump.debug_entries[row]), _MOST_ENTRIES)):
+    for _ in range(min(int(dump.debug_entries[row]), MOST_JIT_LINES)):
         name = offset + _ENTRY_BYTES
         length = bytes(dump.data[name : min(end, name + 4096)]).find(b"\0")
         if name > end or length < 0:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import Record
-from prospect.symbols.table import LONGEST_NAME_BYTES
+from prospect.symbols.symbols_limits import LONGEST_NAME_BYTES, MOST_DUMP_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +40,6 @@ _MOVE = "IIQQQQQ"
 # address of the code that the next load brings, number of entries
 _DEBUG = "QQ"
 _DEBUG_BYTES = struct.calcsize("=" + _DEBUG)
-
-MOST_RECORDS = 1 << 22
 
 
 class JitDump(Record, eq=False):
@@ -163,7 +161,7 @@ class DumpWalk:
 
     def run(self, offset: int) -> None:
         """Read records from an offset on."""
-        for _ in range(MOST_RECORDS):
+        for _ in range(MOST_DUMP_RECORDS):
             left = len(self._data) - offset
             if left <= 0:
                 return
@@ -184,7 +182,7 @@ class DumpWalk:
                 self.damage = f"its record at offset {offset} is too short"
                 return
             offset += size
-        self.damage = f"only its first {MOST_RECORDS} records were read"
+        self.damage = f"only its first {MOST_DUMP_RECORDS} records were read"
 
     def read(self, kind: int, begin: int, end: int, time_ns: int) -> None:
         """Read one record, whose fields are from `begin` to `end`."""

@@ -31,7 +31,14 @@ from prospect.profile.naming import NameSource
 from prospect.symbols.live_process import live_process, started_at
 from prospect.symbols.objects import Missing
 from prospect.symbols.overlap import latest_pieces, touches_several
-from prospect.symbols.table import LONGEST_NAME_BYTES, SymbolTable
+from prospect.symbols.symbols_limits import (
+    LARGEST_MAP_BYTES,
+    LEAST_MAP_S,
+    LONGEST_NAME_BYTES,
+    MAP_S_A_MB,
+    MOST_MAP_LINES,
+)
+from prospect.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,12 +50,8 @@ if TYPE_CHECKING:
 
     _Rows = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 
-LARGEST_BYTES = 1 << 28
-MOST_LINES = 1 << 22
 _USUAL_LINE_BYTES, _LEAST_COST_BYTES = 40, 1 << 10
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 18, 1 << 16
-# Some 0.03 to 0.25 s of a CPU's time a MB were measured.
-_LEAST_S, _S_A_MB = 5.0, 1.0
 # Files have the time of the kernel's last tick, processes the true one. Ticks are 10 ms apart at
 # most; one may be late. Source: ``fs/inode.c`` (Linux 6.18), current_time().
 _TICK_NS = 2 * 10_000_000
@@ -95,7 +98,7 @@ def find_map_file(
         The file, or NO_ANONYMOUS; the note is empty if there simply is no file.
     """
     path = map_path(process.own_pid if process else pid)
-    file = open_jit_file(path, process, LARGEST_BYTES, named_by)
+    file = open_jit_file(path, process, LARGEST_MAP_BYTES, named_by)
     if file == NameSource.NO_FILE or (isinstance(file, OpenFile) and not file.held_bytes):
         return Missing(NameSource.NO_ANONYMOUS, "")
     note = objection(file, process)
@@ -161,7 +164,7 @@ def parse_map_file(text: bytes | memoryview) -> SymbolTable:
     Raises:
         CostlyError: it has too many lines, or takes more time than a file of its size may.
     """
-    text = padded(bytes(text[:LARGEST_BYTES]))
+    text = padded(bytes(text[:LARGEST_MAP_BYTES]))
     start, end, name_start, name_length = _rows_of(text)
     piece_start, piece_end, row = latest_pieces(start, end)
     names = _name_numbers(text, name_start, name_length, start)
@@ -185,9 +188,9 @@ def parse_map_file(text: bytes | memoryview) -> SymbolTable:
 
 def _rows_of(text: bytes) -> _Rows:
     """Read the lines of a padded text, block by block, so that only the rows take memory."""
-    if text.count(b"\n") > MOST_LINES:
-        raise CostlyError(f"it has more than {MOST_LINES} lines")
-    end_s = time.thread_time() + _LEAST_S + len(text) / 1e6 * _S_A_MB
+    if text.count(b"\n") > MOST_MAP_LINES:
+        raise CostlyError(f"it has more than {MOST_MAP_LINES} lines")
+    end_s = time.thread_time() + LEAST_MAP_S + len(text) / 1e6 * MAP_S_A_MB
     parts: list[_Rows] = [_rows_of_block(padded(b""), 0)]
     for begin, end in _blocks(text):
         parts.append(_rows_of_block(padded(text[begin:end]), begin - len(PADDING)))
@@ -251,7 +254,7 @@ def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
         process: the process that is meant to have written it, if it still runs.
     """
     if isinstance(file, NameSource):
-        unfit = f"it is not a regular file of at most {LARGEST_BYTES >> 20} MiB"
+        unfit = f"it is not a regular file of at most {LARGEST_MAP_BYTES >> 20} MiB"
         return _REFUSALS.get(file, unfit)
     if file.owner not in {0, os.geteuid(), process.owner if process else 0}:
         if process:

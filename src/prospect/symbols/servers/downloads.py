@@ -36,10 +36,16 @@ from prospect.symbols.images.debug_files import (
     DEBUG_INFO,
     DOWNLOAD_SUFFIXES,
     EXECUTABLE,
-    MOST_BYTES,
     kept_name,
 )
 from prospect.symbols.images.image_files import same_build_id
+from prospect.symbols.symbols_limits import (
+    ABSENT_FOR_S,
+    CONNECT_S,
+    LARGEST_DOWNLOAD_BYTES,
+    MOST_DOWNLOADS,
+    MOST_REDIRECTS,
+)
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -50,12 +56,8 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import Wanted
 
 
-# As elfutils: so long nobody is asked again for what no server had.
-_ABSENT_FOR_S = 600.0
-_MOST_THREADS = 4
 _LOOK_S = 0.1
 
-CONNECT_S = 5.0
 """How long a server may take to accept a connection."""
 
 FOUND = "found"
@@ -65,7 +67,6 @@ TOO_BIG = "too big"
 # As elfutils: a server that has not sent this much in the time it is given is too slow.
 _PROMPT_BYTES = 100 << 10
 _CHUNK_BYTES = 1 << 16
-_MOST_REDIRECTS = 5
 # debuginfod(8) answers 406 to a file that is larger than X-DEBUGINFOD-MAXSIZE.
 _ANSWERS = {404: ABSENT, 410: ABSENT, 406: TOO_BIG}
 
@@ -112,7 +113,7 @@ def fetch_all(
                 break
     finally:
         answers = run.stop()
-    kept.evict(DOWNLOAD_SUFFIXES, MOST_BYTES)
+    kept.evict(DOWNLOAD_SUFFIXES, LARGEST_DOWNLOAD_BYTES)
     return answers
 
 
@@ -138,7 +139,7 @@ class _Run:
         self._servers = {url: DebugServer(url, hosts) for url in servers.urls}
         self._kept = kept
         self._lock = threading.Lock()
-        self._threads = min(_MOST_THREADS, len(wanted))
+        self._threads = min(MOST_DOWNLOADS, len(wanted))
         self._is_stopped = False
         self._received_bytes = 0
         self._parts: set[str] = set()
@@ -227,7 +228,7 @@ class _Run:
             return Outcome.FOUND
         marker = self._absent_name(build_id, kind)
         age_s = self._kept.age_s(marker)
-        if age_s is not None and age_s < _ABSENT_FOR_S:
+        if age_s is not None and age_s < ABSENT_FOR_S:
             return Outcome.ABSENT
         outcomes = []
         for url, server in self._servers.items():
@@ -282,7 +283,7 @@ class _Run:
         """Count what arrives; say whether there is time and room for more."""
         with self._lock:
             self._received_bytes += arrived_bytes
-            return not self._is_stopped and self._received_bytes <= MOST_BYTES
+            return not self._is_stopped and self._received_bytes <= LARGEST_DOWNLOAD_BYTES
 
     def _absent_name(self, build_id: bytes, kind: str) -> str:
         """Name the note that these servers have no such file; others may have it."""
@@ -443,7 +444,7 @@ def _reason(error: BaseException | str) -> str:
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows few redirections, to the public web only, and never from encrypted to open."""
 
-    max_redirections = _MOST_REDIRECTS
+    max_redirections = MOST_REDIRECTS
     max_repeats = 2
 
     def __init__(self, hosts: frozenset[str]) -> None:
