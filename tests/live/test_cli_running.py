@@ -102,7 +102,7 @@ def test_each_format_is_written(here):
     [
         ({"TERM": "xterm", "NO_COLOR": ""}, True),
         ({"TERM": "xterm", "NO_COLOR": "1"}, False),
-        ({"TERM": "dumb"}, False),
+        pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.nightly),
     ],
 )
 def test_a_terminal_gets_colour_unless_unwanted_and_a_pipe_none(here, variables, is_coloured):

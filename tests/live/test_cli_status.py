@@ -14,18 +14,19 @@ from pathlib import Path
 import pytest
 
 from builders.command_line import BURN, PROSPECT, names, run
+from builders.examples import nightly
 from builders.waiting import wait_for
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 255])
+@pytest.mark.parametrize("status", [*nightly(0, 1, 255), 7])
 def test_the_exit_status_is_the_commands(here, status):
     assert run("-f", "out", "sh", "-c", f"exit {status}").returncode == status
     assert names(here) == ["out"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE])
+@pytest.mark.parametrize("number", [*nightly(signal.SIGKILL, signal.SIGPIPE), signal.SIGSEGV])
 def test_a_command_that_a_signal_ended_is_told_as_a_shell_does(here, number):
     ran = run("-f", "out", "sh", "-c", f"kill -{int(number)} $$")
     assert ran.returncode == 128 + number
@@ -55,7 +56,7 @@ def test_a_script_without_its_interpreter_says_which_is_missing(here, first, mis
     )
 
 
-@pytest.mark.parametrize("kilobytes", [30_000, 60_000, 120_000])
+@pytest.mark.parametrize("kilobytes", [*nightly(30_000, 120_000), 60_000])
 def test_little_address_space_is_one_line(here, kilobytes):
     limited = f"ulimit -v {kilobytes}; exec {sys.executable} -m prospect -f out true"
     ran = subprocess.run(["sh", "-c", limited], capture_output=True, check=False, timeout=120)
@@ -66,7 +67,7 @@ def test_little_address_space_is_one_line(here, kilobytes):
         Path(os.fsdecode(path)).unlink()
 
 
-@pytest.mark.parametrize("words", [[], ["record"], ["record", "--count-syscalls"]])
+@pytest.mark.parametrize("words", [[], *nightly(["record"]), ["record", "--count-syscalls"]])
 def test_a_limit_of_open_files_is_one_line_with_one_that_is_enough(here, words):
     def limited(files):
         line = [*PROSPECT, *words, "-f" if not words else "-o", "out", "true"]
@@ -90,7 +91,7 @@ def test_a_limit_of_open_files_is_one_line_with_one_that_is_enough(here, words):
         assert limited(int(enough))[0] == 0
 
 
-@pytest.mark.parametrize("error", ["SystemError", "MemoryError", "ImportError"])
+@pytest.mark.parametrize("error", ["SystemError", *nightly("MemoryError", "ImportError")])
 def test_an_import_that_fails_for_address_space_is_one_line(here, error):
     """Out of memory, the interpreter may lose the MemoryError and say SystemError."""
     failing = (
@@ -131,7 +132,9 @@ def test_no_memory_for_the_line_that_says_so_is_one_line(here):
     assert ran.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("inside", ["prospect.cli.main", "prospect.cli.commands", "enum", "gc"])
+@pytest.mark.parametrize(
+    "inside", ["prospect.cli.commands", *nightly("prospect.cli.main", "enum"), "gc"]
+)
 def test_control_c_while_the_command_line_is_imported_is_no_traceback(here, inside):
     """SIGINT as soon as a module of the command line begins to be imported."""
     at_import = (
@@ -196,7 +199,7 @@ def test_a_closed_standard_output_is_not_taken_for_the_recording(here):
     assert run("report", "run.data").returncode == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, *nightly(signal.SIGTERM, signal.SIGHUP)])
 def test_a_signal_ends_the_interval_and_the_report_is_there(here, number):
     process = subprocess.Popen(
         [*PROSPECT, "-f", "out", "sh", "-c", "touch started; sleep 60"], start_new_session=True

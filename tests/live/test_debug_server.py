@@ -182,7 +182,12 @@ def test_of_a_program_that_is_gone_the_image_is_fetched_too(stripped, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "urls"),
-    [((), None), ((), ""), (("--debuginfod", "0"), "URL"), (("--no-cache",), "URL")],
+    [
+        ((), None),
+        pytest.param((), "", marks=pytest.mark.nightly),
+        (("--debuginfod", "0"), "URL"),
+        (("--no-cache",), "URL"),
+    ],
 )
 def test_nobody_is_asked_unless_the_variable_the_time_and_the_cache_are_there(
     stripped, tmp_path, options, urls

@@ -88,7 +88,9 @@ def run(kit):
     ("code", "says"),
     [
         ("1 / 0\n", "ZeroDivisionError"),
-        ("def run(kit): return print\n", "it gives no program"),
+        pytest.param(
+            "def run(kit): return print\n", "it gives no program", marks=pytest.mark.nightly
+        ),
         (REFUSED, "entry hook sizes, a plug-in of prospect-test, failed"),
     ],
 )

@@ -242,7 +242,9 @@ def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_p
     check(prospect.open(file), "burner", "/burner")
 
 
-@pytest.mark.parametrize("spaces", [("-p", "-f"), ("-U", "-r"), ("-U", "-r", "-p", "-f", "-m")])
+@pytest.mark.parametrize(
+    "spaces", [*nightly(("-p", "-f"), ("-U", "-r")), ("-U", "-r", "-p", "-f", "-m")]
+)
 def test_programs_of_pid_and_user_namespaces_are_named(tmp_path, background, spaces):
     program = build_program(tmp_path, "burner")
     profile = profile_of(tmp_path / "r", "unshare", *spaces, program, 300)
@@ -306,7 +308,7 @@ def test_a_library_without_section_headers_is_named_by_what_its_loader_reads(tmp
 @pytest.mark.parametrize(
     "flags",
     [
-        ("-Wl,-z,noseparate-code",),
+        *nightly(("-Wl,-z,noseparate-code",)),
         *nightly(("-Wl,-z,separate-code", "-Wl,-z,max-page-size=65536")),
         *nightly(("-no-pie", "-Wl,-Ttext-segment=0x7000000")),
         ("-no-pie", "-Wl,--section-start=.text=0x9123000"),

@@ -61,7 +61,9 @@ def check_named(profile):
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
-    "script", [TEMPORARY, ELSEWHERE, UNMOUNTED, CONTAINER, CHROOT], ids=str.split
+    "script",
+    [TEMPORARY, *nightly(ELSEWHERE, UNMOUNTED), CONTAINER, *nightly(CHROOT)],
+    ids=str.split,
 )
 @pytest.mark.parametrize(
     "flags", [*nightly(()), ("-Wl,--build-id=none",)], ids=["build-id", "no-build-id"]

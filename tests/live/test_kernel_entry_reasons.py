@@ -72,7 +72,7 @@ def kernel_hits(profile):
     ("work", "entry_reason"),
     [
         ("getppid", ("system call", "getppid")),
-        ("read", ("system call", "read")),
+        pytest.param("read", ("system call", "read"), marks=pytest.mark.nightly),
         ("faults", ("exception", "page fault")),
     ],
 )

@@ -74,7 +74,7 @@ def wait_for_exec(pid, name):
 
 @pytest.mark.parallel
 @pytest.mark.parametrize(
-    "flags", [(), *nightly(("-static",)), ("-static-pie",), *nightly(("-no-pie",))]
+    "flags", [*nightly((), ("-static",)), ("-static-pie",), *nightly(("-no-pie",))]
 )
 def test_functions_of_each_kind_of_executable_are_named(tmp_path, flags):
     burner = build_program(tmp_path, "burner", *flags)
@@ -93,7 +93,7 @@ def test_a_32_bit_program_is_named(tmp_path):
 
 @pytest.mark.parallel
 @pytest.mark.parametrize(
-    "name", [*nightly("two words"), "two\nlines", *nightly("täst\udcff"), "ends (deleted)"]
+    "name", [*nightly("two words"), "two\nlines", *nightly("täst\udcff", "ends (deleted)")]
 )
 def test_programs_with_odd_names_are_named(tmp_path, background, name):
     burner = build_program(tmp_path, "burner").rename(tmp_path / name)

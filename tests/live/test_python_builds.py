@@ -112,7 +112,7 @@ def test_threads_of_older_versions_are_found_by_number_too(minor, tmp_path):
     assert functions(file)["work"] > 900
 
 
-@pytest.mark.parametrize("minor", [*nightly(8), *BETWEEN, 11, *nightly(12), 13, 14, 15])
+@pytest.mark.parametrize("minor", [*nightly(8), *BETWEEN, 11, *nightly(12, 13, 14), 15])
 def test_functions_of_a_subinterpreter_are_its_own(minor, tmp_path):
     text = SUBINTERPRETERS
     if minor < 13:

@@ -116,7 +116,11 @@ def test_each_function_has_its_share(python, tmp_path):
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads them on x86-64 only")
 @pytest.mark.parametrize(
     ("command", "script"),
-    [("ruby", "split.rb"), ("ruby", "c_functions.rb"), ("php", "split.php")],
+    [
+        ("ruby", "split.rb"),
+        pytest.param("ruby", "c_functions.rb", marks=pytest.mark.nightly),
+        ("php", "split.php"),
+    ],
 )
 def test_ruby_and_php_have_their_shares(command, script, tmp_path):
     if not shutil.which(command):

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import pytest
 
+from builders.examples import nightly
 from builders.perf_tool import reads_itself
 from prospect.abi import constants as abi
 from prospect.errors import ProspectError
@@ -94,14 +95,12 @@ def assert_perf_agrees(path, counts):
 @pytest.mark.parametrize(
     "options",
     [
-        ["-a", "-F", "2000"],
-        ["-g", "-F", "2000"],
+        *nightly(["-a", "-F", "2000"], ["-g", "-F", "2000"]),
         ["--call-graph", "dwarf", "-F", "999"],
-        ["-a", "-e", "cpu-clock,task-clock,context-switches"],
+        *nightly(["-a", "-e", "cpu-clock,task-clock,context-switches"]),
         ["-a", "-e", "cpu-clock", "-e", "sched:sched_switch"],
         ["-e", "{cpu-clock,page-faults}:S"],
-        ["-a", "-z", "-F", "5000"],
-        ["-a", "--threads=cpu", "-F", "999"],
+        *nightly(["-a", "-z", "-F", "5000"], ["-a", "--threads=cpu", "-F", "999"]),
         ["-a", "--threads=cpu", "-z", "-F", "999"],
         ["-a", "--buildid-mmap"],
         ["-k", "CLOCK_MONOTONIC", "-d", "-T", "--sample-cpu"],
@@ -145,7 +144,9 @@ def test_perf_prints_as_many_samples_as_there_are(tmp_path):
     assert counts[abi.PERF_RECORD_SAMPLE] == len(script.stdout.splitlines()) > 0
 
 
-@pytest.mark.parametrize("options", [[], ["-z"], ["-e", "sched:sched_switch", "-e", "cpu-clock"]])
+@pytest.mark.parametrize(
+    "options", [*nightly([]), ["-z"], ["-e", "sched:sched_switch", "-e", "cpu-clock"]]
+)
 def test_a_stream_is_read_from_a_pipe(options):
     recorder = subprocess.Popen(
         ["perf", "record", "-a", "-F", "2000", *options, "-o", "-", "--", *LOAD],
@@ -186,7 +187,7 @@ def test_a_stream_in_a_file_has_what_perf_counts(tmp_path):
     assert info.hostname
 
 
-@pytest.mark.parametrize("options", [[], ["-z"]])
+@pytest.mark.parametrize("options", [*nightly([]), ["-z"]])
 def test_a_killed_recorder_leaves_what_it_had_written(tmp_path, options):
     path = tmp_path / "perf.data"
     load = ["sh", "-c", "while :; do :; done"]

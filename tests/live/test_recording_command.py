@@ -111,7 +111,13 @@ def test_input_and_outputs_pass_through(tmp_path):
 
 @pytest.mark.parametrize(
     ("script", "status"),
-    [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -9 $$", 137), ("kill -15 $$", 143)],
+    [
+        pytest.param("exit 0", 0, marks=pytest.mark.nightly),
+        pytest.param("exit 3", 3, marks=pytest.mark.nightly),
+        ("exit 255", 255),
+        ("kill -9 $$", 137),
+        pytest.param("kill -15 $$", 143, marks=pytest.mark.nightly),
+    ],
 )
 def test_exit_status_is_the_shells(tmp_path, script, status):
     assert run(tmp_path / "r", "sh", "-c", script).returncode == status

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.examples import nightly
+
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 LAUNCHER = Path(__file__).parents[2] / "scripts" / "prospect"
@@ -106,7 +108,9 @@ def test_packages_of_another_users_home_do_not_run_as_root(tmp_path, home_of, sc
     assert (tmp_path / "ran").exists() == runs
 
 
-@pytest.mark.parametrize("ignored", [(), ("SIGPIPE",), ("SIGPIPE", "SIGXFSZ", "SIGUSR1")])
+@pytest.mark.parametrize(
+    "ignored", [*nightly(()), ("SIGPIPE",), *nightly(("SIGPIPE", "SIGXFSZ", "SIGUSR1"))]
+)
 @pytest.mark.parametrize("words", [["-V2", "-f", "report"], ["stat", "-f", "report"]])
 def test_signals_are_ignored_and_blocked_as_before(tmp_path, command, ignored, words):
     def prepare():

@@ -24,6 +24,7 @@ import pytest
 import prospect
 from builders.another_user import WHO, prospect_of_another_user
 from builders.command_line import running
+from builders.examples import nightly
 from builders.recordings import PROSPECT, build_program
 from builders.waiting import wait_until_it_watches
 
@@ -137,7 +138,7 @@ def test_parts_sum_to_the_whole(chores):
         assert before["end_s"] == after["begin_s"]
 
 
-@pytest.mark.parametrize("form", ["text", "csv"])
+@pytest.mark.parametrize("form", ["text", *nightly("csv")])
 def test_intervals_are_shown_as_they_end(form):
     line = [*PROSPECT, "stat", "--format", form, "--interval", "0.1", "--event", "cs"]
     with running([*line, "sleep", "30"], stdout=subprocess.PIPE, text=True) as ran:
@@ -267,8 +268,10 @@ def as_nobody(*words):
     )
 
 
-@pytest.mark.parametrize("answer", ["EPERM", "ENOSYS"])
-@pytest.mark.parametrize("words", [["stat"], ["stat", "--event", "faults"], ["record", "-o", "r"]])
+@pytest.mark.parametrize("answer", ["EPERM", *nightly("ENOSYS")])
+@pytest.mark.parametrize(
+    "words", [["stat"], *nightly(["stat", "--event", "faults"]), ["record", "-o", "r"]]
+)
 def test_a_seccomp_profile_is_named_where_it_is_the_entry_reason(tmp_path, answer, words):
     number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
     filtered = [
@@ -327,7 +330,7 @@ def test_the_python_interface(chores):
         prospect.count()
 
 
-@pytest.mark.parametrize("words", [[], ["--interval", "0.05"]])
+@pytest.mark.parametrize("words", [*nightly([]), ["--interval", "0.05"]])
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
 def test_a_terminal_obeys_no_name_of_an_event(form, words):
     name = "é\x9b31m\u202e"

@@ -46,8 +46,8 @@ def test_a_daemon_samples_there(tmp_path, version):
     assert read_store(str(tmp_path / "s")).hits.count.sum() > 0
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8"])
-@pytest.mark.parametrize("words", [("record",), ("stat",), ("doctor",)])
+@pytest.mark.parametrize("version", ["3.6", *nightly("3.7"), "3.8"])
+@pytest.mark.parametrize("words", [("record",), *nightly(("stat",)), ("doctor",)])
 def test_older_pythons_are_refused_in_a_line(tmp_path, version, words):
     target = LocalTarget(tmp_path, python_of(version))
     command = () if words == ("doctor",) else ("true",)
