@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from builders.another_user import remove_copies
 from builders.examples import CI, examples
 from builders.s3_server import S3Server
+from prospect.columns.process import start_numpy
 from prospect.version import __version__
 
 pytest_plugins = ("builders.merged_cases",)
@@ -75,6 +76,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Debian's libdebuginfod-common sets it for every login: no test asks a server but its own.
 os.environ.pop("DEBUGINFOD_URLS", None)
+
+# As every command does: with other vector units or threads, a sum has another last digit than the
+# same sum of a command that runs as a process.
+start_numpy()
 
 # What is read of a file for one test is kept for all of a run, and apart from the user's own. Go
 # keeps what it compiled there too, for longer.

@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from builders.examples import nightly
+from builders.waiting import wait_for
 from prospect.capture.loop.command import Command
 from prospect.capture.loop.signals import SignalWatch
 from prospect.perfdata.reader import open_recording
@@ -42,7 +44,8 @@ def extras(output):
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM, signal.SIGXCPU]
+    "number",
+    [signal.SIGTERM, *nightly(signal.SIGHUP, signal.SIGINT, signal.SIGALRM, signal.SIGXCPU)],
 )
 def test_signal_to_the_recorder_ends_the_command_too(start, tmp_path, number):
     # `exec` so that the signal finds the sleeping program itself.
@@ -151,7 +154,7 @@ def test_killed_recorder_leaves_a_readable_file_and_a_running_command(start, tmp
     output = tmp_path / "r"
     child = start(output, "echo ready; echo $$; exec sleep 30")
     pid = int(child.stdout.readline())
-    time.sleep(0.3)
+    wait_for(lambda: output.stat().st_size > 4000)  # its head and the first records
     child.kill()
     child.wait(5)
     os.kill(pid, signal.SIGKILL)  # raises if it did not survive
