@@ -63,7 +63,8 @@ def every_python() -> list[Any]:
 
     With the lock and without, and builds for debugging; of pyenv, of the system, and in the roots
     of other systems that PROSPECT_TEST_ROOTS names, separated by colons. Of each version here one
-    is tried every day, the system's where it has one; but 3.9 and 3.10, laid out nearly as 3.8.
+    is tried every day, the system's where it has one; but 3.9 and 3.10, laid out nearly as 3.8, and
+    3.12, laid out nearly as 3.11.
     """
     names = [f"python3.{minor}{flag}" for minor in range(8, 17) for flag in ("", "t", "d")]
     found = {}
@@ -73,7 +74,7 @@ def every_python() -> list[Any]:
         found |= {path: pytest.param(one, marks=pytest.mark.nightly) for path, one in others}
         if every_day:
             path, one = every_day
-            is_like_another = name in {"python3.9", "python3.10"} and bool(found)
+            is_like_another = name in {"python3.9", "python3.10", "python3.12"} and bool(found)
             found[path] = pytest.param(one, marks=[pytest.mark.nightly] * is_like_another)
     roots = filter(None, os.environ.get("PROSPECT_TEST_ROOTS", "").split(":"))
     there = [

@@ -340,7 +340,9 @@ def test_a_long_path_keeps_the_name_of_its_file(path, shown):
     assert path_end(path, 29) == shown
 
 
-@pytest.mark.parametrize("question", [("top",), ("outliers",), ("deploys",), ("deploys", "b")])
+@pytest.mark.parametrize(
+    "question", [("top",), *nightly(("outliers",), ("deploys",)), ("deploys", "b")]
+)
 def test_text_fits_a_terminal_and_csv_has_the_rows(fleet, capfd, question):
     lines = said(capfd, *question, "--store", fleet).splitlines()
     assert len(lines) <= 24

@@ -59,7 +59,7 @@ def kept_files(fleet):
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("service:web*",), *nightly(("symbol:f1*",), ("lib-image:*x.so",))]
+    "words", [("service:web*",), *nightly((), ("symbol:f1*",), ("lib-image:*x.so",))]
 )
 def test_a_day_of_all_hosts_says_what_the_hosts_said(fleet, capfd, words):
     before = top(capfd, fleet, *words)
@@ -203,7 +203,7 @@ def test_a_day_of_another_event_than_the_clock_says_what_the_hosts_said(tmp_path
     assert after["remarks"] == ["1 day as sums of all hosts."]
 
 
-@pytest.mark.parametrize("is_gone", [False, True])
+@pytest.mark.parametrize("is_gone", [*nightly(False), True])
 def test_days_of_different_events_do_not_add_up(tmp_path, capfd, is_gone):
     fleet = tmp_path / "fleet"
     for host in range(6):
@@ -263,7 +263,7 @@ def test_what_cannot_be_compacted_is_said(fleet, capfd, words, says):
     assert says in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("hosts", [1, 10, 100, 3000, 100_000])
+@pytest.mark.parametrize("hosts", [1, 10, 100, 3000, *nightly(100_000)])
 def test_sketches_count_hosts_and_add_up(hosts):
     errors = []
     for seed in range(12):

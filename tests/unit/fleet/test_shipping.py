@@ -177,8 +177,15 @@ def test_what_a_target_does_not_take_waits_and_comes_later(
     assert sent_before(store, URL).next == len(WINDOWS)
 
 
-@pytest.mark.parametrize("kind", ["samples", "functions"])
-@pytest.mark.parametrize("harm", ["cut", "removed"])
+@pytest.mark.parametrize(
+    ("harm", "kind"),
+    [
+        ("cut", "samples"),
+        pytest.param("cut", "functions", marks=pytest.mark.nightly),
+        pytest.param("removed", "samples", marks=pytest.mark.nightly),
+        ("removed", "functions"),
+    ],
+)
 def test_what_is_cut_or_gone_at_the_target_is_sent_again(store, target, harm, kind):
     url = f"file://{target}"
     assert sent(store, url).complaint == ""
