@@ -1,9 +1,9 @@
 """How much of the machine a daemon may take, and what it goes without to take no more.
 
 After each window the CPU time and memory of the daemon and its processes are compared with the
-limits. Shortly before one, so that it holds, the daemon takes the next of `STEPS`, in their order;
-well below both, for longer each time, it takes the last one back. Every window says which steps it
-was made with, so that reports and `control status` count them.
+limits. Shortly before one, so that it holds, the daemon takes the next of `STEPS` that helps, in
+their order; well below both, for longer each time, it takes the last one back. Every window says
+which steps it was made with, so that reports and `control status` count them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Ceiling:
     """The limits of a daemon, and the steps that it has taken.
 
     Attributes:
-        steps: those that are taken now, in order.
+        steps: those that are taken now, in the order in which they were.
         cpu_percent: of the machine, over the last windows; 0 as long as that is not known.
         peak_bytes: of the last window.
         since_s: when the last step was taken or taken back, in seconds since 1970; 0 for never.
@@ -103,14 +103,14 @@ class Ceiling:
         first = self._history[0]
         length_s = max(used.at_s - first.at_s, 1e-3)
         self.cpu_percent = _PERCENT * (used.cpu_s - first.cpu_s) / length_s / self._cpus
-        load = max(
-            # Before, the names of all that runs are read, which a step would not make cheaper.
-            self.cpu_percent / self._options.cpu_limit_percent if length_s >= MEASURED_S else 0.0,
-            used.peak_bytes / self._options.memory_limit_bytes,
-        )
+        # Before, the names of all that runs are read, which a step would not make cheaper.
+        cpu = self.cpu_percent / self._options.cpu_limit_percent if length_s >= MEASURED_S else 0.0
+        load = max(cpu, used.peak_bytes / self._options.memory_limit_bytes)
         if load > LIMIT_SHARE:
             self._calm_since_s = float("inf")
-            return self._take(2 if load > 2.0 else 1, used.at_s)
+            # Longer windows take less CPU time, and no less memory.
+            useless = set() if cpu > LIMIT_SHARE else set(_LENGTHS)
+            return self._take(2 if load > 2.0 else 1, useless, used.at_s)
         if load < ROOM_SHARE and self.steps:
             self._calm_since_s = min(self._calm_since_s, used.at_s)
             if used.at_s - self._calm_since_s >= self._calm_s:
@@ -155,18 +155,13 @@ class Ceiling:
         missing |= set() if options.call_graph else {CALLERS}
         return [one for one in STEPS if one not in missing]
 
-    def _next(self) -> int | None:
-        return next((one for one in self._possible() if one not in self.steps), None)
-
-    def _take(self, count: int, now_s: float) -> bool:
+    def _take(self, count: int, useless: set[int], now_s: float) -> bool:
         if now_s - self._taken_back_s < DIFFICULT_S:
             # It was taken back too early.
             self._calm_s = min(2 * self._calm_s, LONGEST_CALM_S)
-        before = list(self.steps)
-        for _ in range(count):
-            if (step := self._next()) is not None:
-                self.steps.append(step)
-        return self._changed() if self.steps != before else False
+        left = [one for one in self._possible() if one not in {*self.steps, *useless}]
+        self.steps += left[:count]
+        return self._changed() if left else False
 
     def _take_back(self, now_s: float) -> None:
         self.steps.pop()

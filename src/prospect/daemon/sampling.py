@@ -25,6 +25,7 @@ from prospect.daemon.daemon_limits import (
     MOST_RUNTIME_NAME_BYTES,
     MOST_SYMBOLS,
     MOST_WAITING_BYTES,
+    MOST_WAITING_WITHOUT_COPIES_BYTES,
 )
 from prospect.files.untrusted_open import opener_pids, start_opener
 from prospect.light import Closing
@@ -205,16 +206,20 @@ class Sampling(Closing):
     @property
     def look_again_s(self) -> float:
         """In how many seconds `keep_small` should be called."""
-        has_copies = self._options.call_graph not in {"", "fp"}
-        return LOOK_S if has_copies else LOOK_WITHOUT_COPIES_S
+        return LOOK_S if self._has_copies else LOOK_WITHOUT_COPIES_S
+
+    @property
+    def _has_copies(self) -> bool:
+        return self._options.call_graph not in {"", "fp"}
 
     def keep_small(self) -> None:
-        """Take in the records if there are many, such as copies of many CPUs' stacks.
+        """Take in the records if there are many: copies of stacks, or Python functions.
 
         Raises:
             CaptureError: the system cannot be sampled any more.
         """
-        if self._session.waiting_bytes > MOST_WAITING_BYTES:
+        most = MOST_WAITING_BYTES if self._has_copies else MOST_WAITING_WITHOUT_COPIES_BYTES
+        if self._session.waiting_bytes > most:
             self._session.advance()
 
     @property

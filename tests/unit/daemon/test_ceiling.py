@@ -141,6 +141,16 @@ def test_too_much_memory_takes_steps_too():
     assert daemon.ceiling.peak_bytes <= OPTIONS.memory_limit_bytes
 
 
+def test_windows_are_not_longer_for_the_sake_of_memory():
+    options = DaemonOptions(call_graph="auto", memory_limit_bytes=100 * MB)
+    daemon = Simulated(options)
+    daemon.load, daemon.memory_mb = 0.1, 250.0
+    assert daemon.run(2) == [COPIES, NEW_NAMES, PYTHON, CALLERS]
+    assert daemon.lengths[-1] == options.window_s
+    daemon.load = 50.0
+    assert daemon.run(1)[4:] == [TWICE, FIVE_TIMES, TEN_TIMES]
+
+
 @pytest.mark.parametrize("steps", [[], [COPIES], [TWICE, FIVE_TIMES]])
 def test_windows_count_what_they_go_without(steps):
     notes = module.step_notes(steps)

@@ -198,6 +198,11 @@ def _markers(events: Events) -> list[_Marker]:
     return list(found.values())
 
 
+# What the last profile read of JVMs: a session asks for each window, and most JVMs have no new code
+# then.
+_known_jvms: dict[tuple[bytes, str], HotspotCode] = {}
+
+
 def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Marker, HotspotCode]]:
     """Read what was recorded of sampled JVMs, with the mapping of the library of each."""
     if jvms:
@@ -215,12 +220,20 @@ def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Mar
     pids = mmaps.pid.take(rows).tolist()
     found = []
     left = _MOST_COPIED_BYTES
+    known = dict(_known_jvms)
+    _known_jvms.clear()
     for number, (pid, packed) in enumerate(jvms):
-        data = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
-        left -= len(data)
-        code = read_hotspot(b"[JVM %d.%d]" % (pid, number), data)
+        key = b"[JVM %d.%d]" % (pid, number), packed
+        code = known.get(key)
+        if code is None:
+            data = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
+            left -= len(data)
+            code = read_hotspot(key[0], data)
+        else:
+            left -= len(code.dump.data)
         if code is None:
             continue
+        _known_jvms[key] = code
         # If a process ran several programs, the one whose library was mapped when it was read.
         opened_ns = code.dump.opened_ns
         mine = [
