@@ -118,7 +118,7 @@ def question(
         sums = () if hours else (NAMED, SUMS) if is_named else (SUMS,)
         part = choose(store, engine.planner, chosen, fine=fine, sums=sums)
         kinds = (SAMPLES, FUNCTIONS, COVERAGE)
-        make_tables(store, engine, part, kinds, accounted=part.accounted)
+        make_tables(store, engine, part, kinds, for_sums=True)
         yield Question(store, engine, part, part.chosen)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None

@@ -175,8 +175,9 @@ def _sides(asked: Question, build: Build) -> _Sides:
     )
     engine.keep(
         "build_hits",
-        f"SELECT host, process, min(t) AS since FROM samples WHERE {condition} AND pid <> 0"
-        " AND function IN (SELECT function FROM build_functions) GROUP BY host, process",
+        "SELECT host_number, process, min(t) AS since FROM samples JOIN segments USING (segment)"
+        f" WHERE {condition} AND pid <> 0 AND function IN (SELECT function FROM build_functions)"
+        " GROUP BY host_number, process",
         parameters,
     )
     processes = [
@@ -184,15 +185,16 @@ def _sides(asked: Question, build: Build) -> _Sides:
     ]
     engine.keep(
         "deployed_hits",
-        "SELECT host, t >= since AS is_after, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
-        " FROM samples JOIN (SELECT host, min(since) AS since FROM build_hits GROUP BY host) AS d"
-        f" USING (host) WHERE {condition} AND pid <> 0"
-        " AND process IN (SELECT process FROM build_hits) GROUP BY host, is_after, function",
+        "SELECT host_number, t >= since AS is_after, function, sum(n)::BIGINT AS n,"
+        " sum(w)::BIGINT AS w FROM samples JOIN segments USING (segment) JOIN (SELECT host_number,"
+        " min(since) AS since FROM build_hits GROUP BY host_number) AS d USING (host_number)"
+        f" WHERE {condition} AND pid <> 0 AND process IN (SELECT process FROM build_hits)"
+        " GROUP BY host_number, is_after, function",
         parameters,
     )
     totals = engine.rows(
-        "SELECT host, is_after, sum(n)::BIGINT, sum(w)::BIGINT FROM deployed_hits"
-        " GROUP BY host, is_after"
+        "SELECT host_number, is_after, sum(n)::BIGINT, sum(w)::BIGINT FROM deployed_hits"
+        " GROUP BY host_number, is_after"
     )
     both = {host for host, is_after, _, _ in totals if is_after} & {
         host for host, is_after, _, _ in totals if not is_after
@@ -200,11 +202,12 @@ def _sides(asked: Question, build: Build) -> _Sides:
     place = {host: at for at, host in enumerate(sorted(both))}
     most = max(min(MOST_COMPARED_FUNCTIONS, MOST_CELLS_OF_A_DEPLOY // max(2 * len(place), 1)), 1)
     rows = engine.rows(
-        "WITH named AS (SELECT host, is_after, path, name, sum(w)::BIGINT AS w FROM deployed_hits"
-        " JOIN functions USING (function) GROUP BY host, is_after, path, name), first AS (SELECT"
+        "WITH named AS (SELECT host_number, is_after, path, name, sum(w)::BIGINT AS w"
+        " FROM deployed_hits JOIN functions USING (function)"
+        " GROUP BY host_number, is_after, path, name), first AS (SELECT"
         f" path, name, {PERIODS.format('n')} AS all_w FROM named AS n GROUP BY path, name"
-        f" ORDER BY all_w DESC, path, name LIMIT {most}) SELECT host, is_after, path, name, w"
-        " FROM named JOIN first USING (path, name)"
+        f" ORDER BY all_w DESC, path, name LIMIT {most})"
+        " SELECT host_number, is_after, path, name, w FROM named JOIN first USING (path, name)"
     )
     number: dict[tuple[str, str], int] = {}
     for host, _, path, name, _ in rows:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize, silent
 from prospect.records import NamedTuple
+from prospect.store.engine import Placed
 from prospect.store.segments import SAMPLES
-from prospect.store.tables import make_placed, placed_hits
+from prospect.store.tables import host_numbers, placed_hits
 
 if TYPE_CHECKING:
     from prospect.announcing import Announce
@@ -28,18 +29,20 @@ NAMES = "names"
 SUMS = "sums_of_names"
 # As `SUMS`, by service.
 SERVICES = "sums_of_services"
-# While its hosts have their turn, by number of host, and of name.
+# While its hosts have their turn, by number of host: all of it, and what `add_up` tells apart.
 TOTALS = "totals_of_hosts"
-BY_HOST = "hits_of_hosts"
-# In the same way, of functions by segment, those without a name too.
-HITS = "hits_of_functions"
+HITS = "hits_of_hosts"
+# Rows of `HITS` by number of name: code whose name is lost, or was not chosen, has none.
+BY_NAME = f"(SELECT * FROM {HITS} WHERE number IS NOT NULL)"
 # A sum of `w` over hosts, and of products of `w`, of a table `h` and another one.
 PERIODS = "sum({}.w::DECIMAL(19, 0))"
 SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 # The number of the name of each function.
 NUMBERS = "number_of_functions"
 _FILES = "files_in_turn"
-_BY_SERVICE = "hits_of_services"
+# `HITS` of a turn, once by service and once by name: one reads files for both.
+_SERVICES_AND_NAMES = "GROUPING SETS ((host_number, service), (host_number, number))"
+_BY_SERVICE = f"(SELECT * FROM {HITS} WHERE service IS NOT NULL)"
 # How often an answer so far is looked at, and how much of it.
 _LOOK_S = 3.0
 _MOST_LEADING = 3
@@ -70,48 +73,33 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
     engine = asked.engine
     announce("reading the names of functions")
     keep_names(asked)
-    turns, host_of = turns_of(asked), asked.part.hosts
+    turns = turns_of(asked)
     # All files of a host have one turn.
-    hosts = [len({host_of[segment] for _, segment in files}) for files in turns]
+    hosts = [len({host for _, host in files}) for files in turns]
     every = pluralize(sum(hosts), "host")
     busy, leading, looked_at = Busy(0, 0, 0, 0), "", time.monotonic()
     for turn, files in enumerate(turns):
         if turn and time.monotonic() - looked_at > _LOOK_S:
             leading, looked_at = _leading(engine, turn - 1, busy), time.monotonic()
         announce(f"adding up, {sum(hosts[:turn])} of {every} done{leading}")
-        add_up(asked, files)
+        add_up(asked, files, _SERVICES_AND_NAMES)
         engine.keep(
             TOTALS,
-            f"SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {HITS}"
-            " JOIN segments USING (segment) GROUP BY host_number",
+            "SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
+            f" FROM {_BY_SERVICE} AS s GROUP BY host_number",
         )
-        _keep_sums(engine, SUMS, turn, "number", BY_HOST)
-        _keep_services(asked, turn)
+        _keep_sums(engine, SUMS, turn, "number", BY_NAME)
+        _keep_sums(engine, SERVICES, turn, "service", _BY_SERVICE)
         (found,) = engine.rows(
             f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
             f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
         )
         busy = Busy(*(before + int(more) for before, more in zip(busy, found, strict=True)))
-        for name in (TOTALS, _BY_SERVICE):
+        for name in (TOTALS, HITS):
             engine.drop(name)
-        if len(turns) > 1:
-            let_go(asked)
     for name in (SUMS, SERVICES):
         engine.view(name, f"SELECT * FROM {name}_{len(turns) - 1}")
     return busy
-
-
-def _keep_services(asked: Question, turn: int) -> None:
-    """Add up the hits of a turn by service, whose files and totals are there."""
-    condition, parameters = asked.condition
-    asked.engine.keep(
-        _BY_SERVICE,
-        "SELECT host_number, service, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
-        f" FROM {_FILES} JOIN segments USING (segment) WHERE {condition} AND pid <> 0"
-        " GROUP BY host_number, service",
-        parameters,
-    )
-    _keep_sums(asked.engine, SERVICES, turn, "service", _BY_SERVICE)
 
 
 def _keep_sums(engine: Queries, name: str, turn: int, key: str, hits: str) -> None:
@@ -165,7 +153,7 @@ def keep_names(asked: Question) -> None:
 
 
 def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
-    """Divide the files of hits among turns, so that the hits of a host are in one.
+    """Divide the files of hits, each with its host's number, so that a host's have one turn.
 
     Args:
         asked: what is asked.
@@ -175,7 +163,8 @@ def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
         EngineError: a file cannot be read.
     """
     store, part, engine = asked.store, asked.part, asked.engine
-    placed = placed_hits(store, part, stacks=False)
+    numbers = host_numbers(part)
+    placed = [(path, numbers[row]) for path, row in placed_hits(store, part, stacks=False)]
     if engine.most_rows is None:
         return [placed]
     rows = dict(
@@ -184,52 +173,43 @@ def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
             [[store.root + path for path, _ in placed]],
         )
     )
-    hosts = part.hosts
-    by_host: dict[str, list[tuple[str, int]]] = {}
-    for path, segment in placed:
-        by_host.setdefault(hosts[segment], []).append((path, segment))
-    turns: list[list[tuple[str, int]]] = []
+    by_host: dict[int, list[str]] = {}
+    for path, host in placed:
+        by_host.setdefault(host, []).append(path)
+    turns: list[list[tuple[int, int, str]]] = []
     left = 0
-    for files in by_host.values():
-        size = sum(rows[store.root + path] for path, _ in files)
+    for host in sorted(by_host):
+        size = sum(rows[store.root + path] for path in by_host[host])
         if not turns or size > left:
             turns.append([])
             left = engine.most_rows // width
-        turns[-1] += files
+        turns[-1] += [(place, host, path) for place, path in enumerate(by_host[host])]
         left -= size
-    return turns
+    # Hosts that follow each other are what `Engine.table` reads fastest.
+    return [[(path, host) for _, host, path in sorted(files)] for files in turns]
 
 
-def add_up(asked: Question, files: list[tuple[str, int]], apart: str = "") -> None:
-    """Keep `HITS` and `BY_HOST` of the hosts of a turn.
+def add_up(asked: Question, files: list[tuple[str, int]], apart: str) -> None:
+    """Keep `HITS` of the hosts of a turn.
 
     Args:
         asked: what is asked, whose names `keep_names` has.
-        files: of the turn.
-        apart: a column by which hits are told apart, too.
+        files: of the turn, as `turns_of` returns them.
+        apart: what hits are grouped by, of `host_number`, `service` and `number`.
 
     Raises:
         EngineError: a file cannot be read.
     """
     engine = asked.engine
     condition, parameters = asked.condition
-    more = f", {apart}" if apart else ""
-    make_placed(engine, _FILES, SAMPLES, asked.part, files)
-    sums = "sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
+    paths, hosts = [path for path, _ in files], [host for _, host in files]
+    # The number of a file's segment is not asked for: that of its host takes its place.
+    engine.table(_FILES, SAMPLES, Placed(paths, hosts, []))
     engine.keep(
         HITS,
-        f"SELECT segment, function{more}, {sums} FROM {_FILES}"
-        f" WHERE {condition} AND pid <> 0 GROUP BY segment, function{more}",
+        "SELECT host_number, service, number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM"
+        f" (SELECT segment AS host_number, service, function, n, w FROM {_FILES}"
+        f" WHERE {condition} AND pid <> 0) AS h LEFT JOIN {NUMBERS} USING (function)"
+        f" GROUP BY {apart}",
         parameters,
     )
-    engine.keep(
-        BY_HOST,
-        f"SELECT host_number, number{more}, {sums} FROM {HITS} JOIN segments USING (segment)"
-        f" JOIN {NUMBERS} USING (function) GROUP BY host_number, number{more}",
-    )
-
-
-def let_go(asked: Question) -> None:
-    """Let go of what `add_up` keeps."""
-    for name in (BY_HOST, HITS):
-        asked.engine.drop(name)

@@ -22,14 +22,13 @@ from prospect.files.held_files import lock
 from prospect.fleet.asking import accounting_of, question
 from prospect.fleet.fleet_limits import MOST_KEPT_ROWS
 from prospect.fleet.hits import (
-    BY_HOST,
+    BY_NAME,
     HITS,
     NAMES,
     PERIODS,
     SQUARE,
     add_up,
     keep_names,
-    let_go,
     turns_of,
 )
 from prospect.fleet.host_counts import SKETCH, bits_of_hosts, merged_columns, sketch_columns
@@ -155,10 +154,9 @@ def summed(asked: Question) -> dict[str, NDArray[Any]]:
     engine.register("bits_of_hosts", bits | {"host_number": numbers["host_number"]})
     turns = turns_of(asked, _WIDTH)
     for turn, files in enumerate(turns):
-        add_up(asked, files, apart="service")
+        add_up(asked, files, "host_number, service, number")
         _keep_turn(engine, turn)
-        if len(turns) > 1:
-            let_go(asked)
+        engine.drop(HITS)
     last = len(turns) - 1
     sums = ", ".join(f"{name}::DOUBLE AS {name}" for name in ("w", "squares", "products"))
     figures = f"n, hosts, {sums}, {_SKETCH}"
@@ -179,14 +177,13 @@ def _keep_turn(engine: Queries, turn: int) -> None:
     sums = "sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
     engine.keep(
         f"{_OF_SERVICES}_{turn}",
-        f"SELECT host_number, service, {sums} FROM {HITS} JOIN segments USING (segment)"
-        " GROUP BY host_number, service",
+        f"SELECT host_number, service, {sums} FROM {HITS} GROUP BY host_number, service",
     )
     services = f"{_OF_SERVICES}_{turn}"
     hosts = f"(SELECT host_number, {sums} FROM {services} GROUP BY host_number)"
-    named = f"(SELECT host_number, number, {sums} FROM {BY_HOST} GROUP BY host_number, number)"
+    named = f"(SELECT host_number, number, {sums} FROM {BY_NAME} AS a GROUP BY host_number, number)"
     _keep_sums(engine, _TOTALS, turn, "", [(services, services), (hosts, hosts)])
-    _keep_sums(engine, _NAMED, turn, ", number", [(BY_HOST, services), (named, hosts)])
+    _keep_sums(engine, _NAMED, turn, ", number", [(BY_NAME, services), (named, hosts)])
 
 
 def _keep_sums(

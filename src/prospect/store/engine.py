@@ -63,6 +63,8 @@ _TABLES = frozenset(
 _TABLE_FUNCTION = "TABLE_FUNCTION"
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
 _SCHEMAS = frozenset({"", "main"})
+# Runs of files whose segments follow each other: a condition of each.
+_MOST_RUNS = 32
 _NAME = re.compile(r"\w+")
 
 
@@ -79,8 +81,8 @@ class Placed(NamedTuple):
 
     Attributes:
         paths: of the files, below the store.
-        segments: of each, the number of its segment in its part.
-        hosts: of each, the host that was sampled.
+        segments: of each, the number of its segment in its part; empty for no such column.
+        hosts: of each, the host that was sampled; empty for no such column.
     """
 
     paths: list[str]
@@ -155,23 +157,29 @@ class Engine:
             nulls = ", ".join(f"NULL::{type_} AS {_quoted(one)}" for one, type_ in columns.items())
             self.view(name, f"SELECT {nulls}, 0 AS segment, '' AS host WHERE false")
             return
+        runs = _runs(placed.segments)
         typed = ", ".join(
             f"{self._value(one, type_)} AS {_quoted(one)}" for one, type_ in columns.items()
         )
         listed = ", ".join(_literal(self.root + path) for path in placed.paths)
         source = f"read_parquet([{listed}], hive_partitioning=false)"
-        if not any(placed.hosts):
+        if not placed.segments:
             self.view(name, f"SELECT {typed} FROM {source}")
+            return
+        if not placed.hosts and len(runs) <= _MOST_RUNS:
+            # Constant within a file. A join would expand it, and take half as long as the reading.
+            self.view(name, f"SELECT {typed}, {_segment(runs)} AS segment FROM {source}")
             return
         # A row joins its file: to look it up in a list would copy the list for every row.
         self.run(f"CREATE OR REPLACE TABLE {name}_of (file UBIGINT, segment INTEGER, host VARCHAR)")
         self.run(
             f"INSERT INTO {name}_of SELECT unnest(range(len(?)))::UBIGINT, unnest(?), unnest(?)",
-            [placed.segments, placed.segments, list(map(storable, placed.hosts))],
+            [placed.segments, placed.segments, list(map(storable, placed.hosts)) or [""]],
         )
+        own = "o.segment, o.host" if placed.hosts else "o.segment"
         self.view(
             name,
-            f"SELECT {typed}, o.segment, o.host FROM {source} AS r"
+            f"SELECT {typed}, {own} FROM {source} AS r"
             f" JOIN {name}_of AS o ON r.file_index = o.file",
         )
 
@@ -355,6 +363,29 @@ def _loaded() -> ModuleType:
         return import_module("_duckdb")
     except ImportError:
         return import_module("duckdb")
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the runs of numbers that grow by one: the first place, and number minus place."""
+    runs: list[tuple[int, int]] = []
+    for place, number in enumerate(numbers):
+        if not runs or number - place != runs[-1][1]:
+            runs.append((place, number - place))
+    return runs
+
+
+def _segment(runs: list[tuple[int, int]]) -> str:
+    """Return the expression for the number of a file's segment."""
+    *others, (_, last) = runs
+    ends = (place for place, _ in runs[1:])
+    cases = "".join(
+        f" WHEN file_index < {end} THEN {more}" for end, (_, more) in zip(ends, others, strict=True)
+    )
+    return (
+        f"file_index::INTEGER + CASE{cases} ELSE {last} END"
+        if cases
+        else (f"file_index::INTEGER + {last}")
+    )
 
 
 def _quoted(name: str) -> str:

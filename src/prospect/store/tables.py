@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns
     from prospect.store.segment_reading import Part
-    from prospect.store.segments import Segment
 
 HITS, OBJECTS, FRAMES, HOSTS = "hits", "objects", "frames", "hosts"
 TABLES = (SAMPLES, FUNCTIONS, STACKS, COVERAGE, HITS, OBJECTS, FRAMES, HOSTS)
@@ -86,7 +85,7 @@ class Queries(Protocol):
         """The engine that finds out which files there are, and what their heads say."""
 
     def table(self, name: str, kind: str, placed: Placed) -> None:
-        """Let queries read files as a table, with `segment` and `host` for columns as well.
+        """Let queries read files as a table, with `segment` and `host` if `placed` has them.
 
         Raises:
             EngineError: a file cannot be read.
@@ -153,7 +152,7 @@ def make_tables(
     part: Part,
     kinds: Collection[str] = KINDS,
     *,
-    accounted: Collection[Segment] = (),
+    for_sums: bool = False,
 ) -> None:
     """Let queries read a part of a store by the names `TABLES`.
 
@@ -162,11 +161,13 @@ def make_tables(
         engine: that is to be queried.
         part: what of the store.
         kinds: of files that are wanted, for finding those of names reads them; all tables need all.
-        accounted: segments whose accounting is not read.
+        for_sums: whether to leave out what sums over hosts do without: the accounting that heads
+            have, and hosts' names in samples and coverage; `segments` has their numbers.
 
     Raises:
         EngineError: a file cannot be read.
     """
+    accounted = part.accounted if for_sums else ()
     for kind in (SAMPLES, COVERAGE):
         if kind in kinds:
             placed = (
@@ -179,14 +180,16 @@ def make_tables(
                     book_files(store, [one for one in part.segments if one not in accounted]),
                 )
             )
-            make_placed(engine, f"{kind}_files", kind, part, placed)
+            paths, rows = [path for path, _ in placed], [row for _, row in placed]
+            hosts = [] if for_sums else part.only(rows).hosts
+            engine.table(f"{kind}_files", kind, Placed(paths, rows, hosts))
             more = f", {_cpu_ns(part)} AS cpu_ns" if kind == SAMPLES else ""
             engine.view(kind, f"SELECT *{_MORE[kind]}{more} FROM {kind}_files")
     for kind, name in ((FUNCTIONS, _FUNCTION_ROWS), (STACKS, _STACK_ROWS)):
         if kind in kinds:
             found = name_files(store, engine.planner, part.segments, kind, part.remarks)
             paths = [path.removeprefix(store.root) for path in found]
-            engine.table(name, kind, Placed(paths, [0] * len(paths), [""] * len(paths)))
+            engine.table(name, kind, Placed(paths, [], []))
     for name, (key, source, columns) in _OF_EACH.items():
         if (STACKS if source == _STACK_ROWS else FUNCTIONS) in kinds:
             least = ", ".join(f"min({one}) AS {one}" for one in columns if one != key)
@@ -239,38 +242,24 @@ def _placed(
     ]
 
 
-def make_placed(
-    engine: Queries, name: str, kind: str, part: Part, placed: Sequence[tuple[str, int]]
-) -> None:
-    """Let queries read files as a table, whose rows say which segment and host they are of.
+def host_numbers(part: Part) -> list[int]:
+    """Return the number of each segment's host, by the order of hosts' names.
 
-    Args:
-        engine: that is to be queried.
-        name: of the table.
-        kind: of the files.
-        part: that they belong to.
-        placed: their paths below the store, each with the place of its segment in the part.
-
-    Raises:
-        EngineError: one cannot be read.
-    """
-    paths, rows = [path for path, _ in placed], [row for _, row in placed]
-    # Those of other files are not looked up: files may take many turns.
-    engine.table(name, kind, Placed(paths, rows, part.only(rows).hosts))
-
-
-def _make_hosts(engine: Queries, part: Part) -> None:
-    """Register which host each segment is of, and what the latest segment says of each host.
-
-    Hosts have numbers, in the order of their names: what is added up by these is added up faster.
+    Rows that have numbers are added up faster than rows with names.
     """
     hosts = part.hosts
     number = {host: at for at, host in enumerate(sorted(set(hosts)))}
-    numbers = np.array([number[host] for host in hosts], np.int32)
+    return [number[host] for host in hosts]
+
+
+def _make_hosts(engine: Queries, part: Part) -> None:
+    """Register which host each segment is of, and what the latest segment says of each host."""
+    hosts, numbers = part.hosts, np.array(host_numbers(part), np.int32)
     engine.register(
         SEGMENTS, {"segment": np.arange(len(hosts), dtype=np.int32), "host_number": numbers}
     )
     latest = dict(zip(hosts, part.heads, strict=True))
+    number = dict(zip(hosts, numbers.tolist(), strict=True))
     runs = [head.run for head in latest.values()]
     columns: dict[str, Any] = {
         "host": list(latest),

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from contextlib import closing
 
 import pytest
 
@@ -22,8 +23,11 @@ from prospect.errors import StoreError
 from prospect.profile.complete import complete
 from prospect.records import replace
 from prospect.store import file_schema, writing
+from prospect.store.directory import StoreDirectory
+from prospect.store.engine import Engine, Placed
+from prospect.store.file_schema import COLUMNS
 from prospect.store.hosts import HostsDirectory, segments_of_names
-from prospect.store.segments import COVERAGE, FUNCTIONS, HOUR, KINDS, SAMPLES, Segment
+from prospect.store.segments import COVERAGE, FUNCTIONS, HOUR, KINDS, SAMPLES, STACKS, Segment
 
 pytest.importorskip("duckdb")
 
@@ -235,3 +239,22 @@ def test_no_bar_of_progress_gets_into_the_output_of_notebooks(hosts):
     )
     ran = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
     assert ran.stdout == "[(False,)]\n"
+
+
+@pytest.mark.parametrize("numbers", [range(5, 45), [*range(20), *range(60, 80)], range(79, 0, -2)])
+@pytest.mark.parametrize("has_hosts", [False, True])
+def test_rows_know_the_segment_of_their_file(tmp_path, numbers, has_hosts):
+    """Also of more files out of order than conditions are made for."""
+    with (
+        StoreDirectory(str(tmp_path / "store"), create=True) as store,
+        closing(Engine(store)) as of,
+    ):
+        columns = ", ".join(f"{{0}}::{type_} AS {name}" for name, type_ in COLUMNS[STACKS].items())
+        paths = [f"{at}.parquet" for at in range(40)]
+        for at, path in enumerate(paths):
+            of.run(f"COPY (SELECT {columns.format(at)}) TO '{store.root}{path}'")
+        hosts = [f"h{number}" for number in numbers] if has_hosts else []
+        of.table("placed", STACKS, Placed(paths, list(numbers), hosts))
+        found = of.columns("SELECT * FROM placed ORDER BY stack")
+    assert found["segment"].tolist() == list(numbers)
+    assert found["host"].tolist() == hosts if has_hosts else "host" not in found

@@ -144,14 +144,14 @@ class SparkEngine:
                 .option("__globPaths__", "false")
                 .parquet(*(f"{self._path}/{path}" for path in placed.paths))
             )
-            if any(placed.hosts):
-                places = self._frame(
-                    {
-                        "file_path": [uri_of(f"{self._path}/{path}") for path in placed.paths],
-                        "segment": np.array(placed.segments, np.int32),
-                        "host": placed.hosts,
-                    }
-                )
+            if placed.segments:
+                columns_of_files: Columns = {
+                    "file_path": [uri_of(f"{self._path}/{path}") for path in placed.paths],
+                    "segment": np.array(placed.segments, np.int32),
+                }
+                if placed.hosts:
+                    columns_of_files = {**columns_of_files, "host": placed.hosts}
+                places = self._frame(columns_of_files)
                 files = files.selectExpr("*", "_metadata.file_path")
                 files = files.join(places.hint("broadcast"), "file_path").drop("file_path")
             files.createOrReplaceTempView(name)
