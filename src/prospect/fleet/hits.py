@@ -40,7 +40,8 @@ SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 # The number of the name of each function.
 NUMBERS = "number_of_functions"
 _FILES = "files_in_turn"
-# `HITS` of a turn, once by service and once by name: one reads files for both.
+# `HITS` of a turn by service and by name, for which files are read once. ClickHouse has the NULLs
+# that tell these rows apart with group_by_use_nulls and join_use_nulls.
 _SERVICES_AND_NAMES = "GROUPING SETS ((host_number, service), (host_number, number))"
 _BY_SERVICE = f"(SELECT * FROM {HITS} WHERE service IS NOT NULL)"
 # How often an answer so far is looked at, and how much of it.
