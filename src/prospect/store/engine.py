@@ -25,6 +25,7 @@ import numpy as np
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.file_schema import COLUMNS
+from prospect.store.store_limits import MOST_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,8 +64,6 @@ _TABLES = frozenset(
 _TABLE_FUNCTION = "TABLE_FUNCTION"
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
 _SCHEMAS = frozenset({"", "main"})
-# Runs of files whose segments follow each other: a condition of each.
-_MOST_RUNS = 32
 _NAME = re.compile(r"\w+")
 
 
@@ -166,7 +165,7 @@ class Engine:
         if not placed.segments:
             self.view(name, f"SELECT {typed} FROM {source}")
             return
-        if not placed.hosts and len(runs) <= _MOST_RUNS:
+        if not placed.hosts and len(runs) <= MOST_RUNS:
             # Constant within a file. A join would expand it, and take half as long as the reading.
             self.view(name, f"SELECT {typed}, {_segment(runs)} AS segment FROM {source}")
             return

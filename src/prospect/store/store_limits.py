@@ -32,3 +32,6 @@ LEAST_STORE_BYTES = 1 << 20
 # Functions and stacks that one file's writer remembers; an hour of very many different ones begins
 # to write them twice.
 MOST_KNOWN = 500_000
+
+# Runs of files whose segments follow each other, each of which makes a query longer by a condition.
+MOST_RUNS = 32
