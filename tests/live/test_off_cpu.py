@@ -20,7 +20,7 @@ from prospect.assembly.threads.followed_threads import left_with
 from prospect.assembly.threads.waits import switch_event, with_switches
 from prospect.events.decode import decode
 from prospect.figures.report.waiting import waiting
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import with_waits
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.complete import complete

@@ -17,7 +17,7 @@ from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.columns.table_rows import gather
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import with_waits
 from prospect.live.growing import GrowingProfile
 from prospect.live.record_limiters import Bounds
 from prospect.options import NamingOptions

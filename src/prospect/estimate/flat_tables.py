@@ -62,10 +62,6 @@ def hits_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return rows of hits with their names; those of every process add up to all samples.
 
     If source lines were asked for, `file` and `line` are those of the instruction.
-
-    Args:
-        profile: what was recorded.
-        detail: whose hits, as of `-V`; so for the other tables.
     """
     profile = complete(profile)
     locations, functions = profile.locations, profile.functions

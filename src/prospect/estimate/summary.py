@@ -214,20 +214,13 @@ class InShort(Record):
 def summary(event: EventReport, least_s: float = np.inf) -> InShort:
     """Sum an event of a report up.
 
-    Args:
-        event: the event.
-        least_s: beyond those of the first screen, rows that have so much time, in seconds.
+    Rows beyond those of the first screen have at least `least_s` seconds.
     """
     return replace(_Summary(event).made(least_s), with_callees=event.with_callees)
 
 
 def functions_by_process(event: EventReport, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
-    """Return the functions of each process apart, and how many have less time than `least_s`.
-
-    Args:
-        event: one of a report.
-        least_s: seconds.
-    """
+    """Return the functions of each process apart, and how many have less time than `least_s`."""
     return _Summary(event).by_process(least_s)
 
 

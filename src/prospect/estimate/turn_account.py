@@ -145,11 +145,8 @@ def turn_account(
 ) -> TurnAccount | None:
     """Add up the pieces of turns; None for a profile without turns of what `-V` asks for.
 
-    Args:
-        profile: with its waits.
-        by_function: the same with fewer hits.
-        event_index: the event whose samples divide the time on CPUs.
-        detail: `-V`.
+    `by_function` is the same profile with fewer hits; the samples of the event divide the time on
+    CPUs.
     """
     turns = profile.turns
     if turns is None:
@@ -337,12 +334,7 @@ def slow_turns(
 ) -> tuple[SlowTurn, ...]:
     """Return the slowest of the chosen turns, the slowest first.
 
-    Args:
-        profile: with its waits.
-        by_function: the same with fewer hits.
-        event_index: the event whose samples say which function ran.
-        turns: of the profile.
-        chosen: bool[n] which of them, whole ones.
+    `chosen`, bool[n], are which turns, whole ones. The samples of the event say which function ran.
     """
     rows = np.flatnonzero(chosen)
     rows = rows.take(np.argsort(-turns.length_ns.take(rows), kind="stable")[:MOST_SLOW_TURNS])

@@ -101,12 +101,8 @@ def question(
 ) -> Iterator[Question]:
     """Ask a store while the block runs.
 
-    Args:
-        store: that is asked.
-        chosen: what is asked for.
-        make_engine: makes the engine that answers.
-        hours: whether hits of different hours are told apart.
-        by_name: whether hits are told apart by nothing but host, service and name of the function.
+    `hours`: whether hits of different hours are told apart. `by_name`: whether hits are told apart
+    by nothing but host, service and name of the function.
 
     Raises:
         StoreError: nothing matches, or nothing can be read.

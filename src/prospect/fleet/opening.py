@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 def opened(name: str, hosts: Sequence[str] = ()) -> StoreDirectory:
     """Open a store to read it.
 
-    Args:
-        name: a directory, its URL, or that of a prefix of a bucket.
-        hosts: patterns of those that are wanted, of which a bucket is asked first.
+    `name` is a directory, its URL, or that of a prefix of a bucket. A bucket is asked for hosts of
+    the patterns `hosts` first.
 
     Raises:
         StoreError: there is none, or it cannot be used.

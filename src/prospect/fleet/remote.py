@@ -49,9 +49,7 @@ class RemoteDirectory(HostsDirectory):
     def __init__(self, place: Place, hosts: Sequence[str] = ()) -> None:
         """Open a prefix of a bucket; nothing is asked yet.
 
-        Args:
-            place: of the stores.
-            hosts: patterns of the hosts that are wanted, for all if none fits.
+        `hosts` are patterns of the hosts that are wanted, all if none fits.
 
         Raises:
             StoreError: obstore is not installed, or nothing can be kept on this machine.

@@ -59,12 +59,9 @@ def ship(
 ) -> Shipped:
     """Send what waits, as far as the target takes it.
 
-    Args:
-        store: to send.
-        shipment: where to, and how much of it; without a host that of the latest segment, as a
-            store may have been made on another machine.
-        now_s: seconds since 1970.
-        checks_sent: whether the target is asked for each file that was sent before.
+    Without a host in `shipment`, that of the latest segment counts, as a store may have been made
+    on another machine. `checks_sent`: whether the target is asked for each file that was sent
+    before.
     """
     size = lost = 0
     try:

@@ -19,8 +19,7 @@ from prospect.estimate.breakdown import Bound, rows_by_keys
 from prospect.estimate.finished_report import Report
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.render.comparison_words import compared_line, unit_of, verdict_line
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.flame_boxes import flame_graph

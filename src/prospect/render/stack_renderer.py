@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from prospect.figures.critical_path import on_critical_path
 from prospect.figures.selection import only_exported
-from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:

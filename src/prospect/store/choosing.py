@@ -47,13 +47,9 @@ def chosen_rows(
 
     They are in the order of their programs' names, then of the other keys.
 
-    Args:
-        store: that is read.
-        engine: to query it with.
-        part: its segments, and what the hits have to fit.
-        stacks: whether hits of different stacks are to be told apart.
-        apart: dimensions, whose values are in columns such as ``class_cpu`` if hits are not told
-            apart by them anyway; for "session" that is the segment.
+    `stacks`: whether hits of different stacks are told apart. `apart` are dimensions, whose values
+    are in columns such as ``class_cpu`` if hits are not told apart by them anyway; for "session"
+    that is the segment.
 
     Raises:
         StoreError: nothing matches; says what there is.
@@ -92,10 +88,7 @@ def busy_by_event(
 ) -> tuple[tuple[int, int], ...]:
     """Return samples of busy CPUs and their periods by event, whatever else was asked for.
 
-    Args:
-        engine: to query.
-        part: its segments, and what the hits of `rows` had to fit.
-        rows: of `chosen_rows`.
+    The part and `rows` are those of `chosen_rows`.
 
     Raises:
         EngineError: a segment cannot be read.

@@ -129,10 +129,7 @@ class Made(NamedTuple):
 def due(segments: Iterable[Segment], tier: str, now_s: float) -> list[list[Segment]]:
     """Return which segments are each to become one of a tier, the oldest first.
 
-    Args:
-        segments: of a store.
-        tier: `HOUR` or `DAY`.
-        now_s: in seconds since 1970; an hour or day is due once it is over.
+    An hour or day is due once it is over at `now_s`, seconds since 1970.
     """
     every = sorted(segments, key=lambda one: one.first)
     inner = set(_within(every, tier))
@@ -172,11 +169,7 @@ def compact(
 ) -> Made:
     """Merge what is due; the caller holds the store's lock.
 
-    Args:
-        store: to change.
-        engine: that writes to it.
-        now_s: as in `due`; None for this moment.
-        most: after how many segments to end.
+    `now_s` is as in `due`, None for this moment; it ends after `most` segments.
 
     Raises:
         EngineError: a segment cannot be made.

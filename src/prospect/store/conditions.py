@@ -66,10 +66,6 @@ _MADE_OF_COLUMNS = {
 def sql_of(one: Condition, events: Sequence[EventInfo]) -> Sql:
     """Return a condition as one of rows of `samples`, and its parameters.
 
-    Args:
-        one: the condition.
-        events: of the store.
-
     Raises:
         UsageError: no store can be asked for it.
     """

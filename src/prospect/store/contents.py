@@ -107,10 +107,6 @@ class Health(Record):
 def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
     """List what is in a store.
 
-    Args:
-        store: to read.
-        chosen: which part of it.
-
     Raises:
         StoreError: nothing matches, or nothing can be read.
         EngineError: a segment cannot be read.

@@ -191,10 +191,7 @@ class StoreDirectory(Closing):
     def write(self, path: str, put: Callable[[str], None], *, sync: bool = True) -> None:
         """Write a file: next to its name, synced, then renamed.
 
-        Args:
-            path: below the store.
-            put: makes the file of the path that it is given.
-            sync: whether it has to survive a power cut.
+        `put` makes the file of the path that it is given. The file survives a power cut if `sync`.
 
         Raises:
             OSError: it cannot be written; nothing has changed then.

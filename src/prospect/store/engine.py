@@ -117,10 +117,7 @@ class Engine:
     def __init__(self, store: StoreDirectory, *, threads: int = 1, memory: str = "1GB") -> None:
         """Begin.
 
-        Args:
-            store: the files that it may read and write; it has to stay open meanwhile.
-            threads: how many it may use.
-            memory: how much it may use.
+        The store has to stay open meanwhile.
 
         Raises:
             StoreError: DuckDB is not installed.
@@ -434,9 +431,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 def _is_reading(node: dict[str, Any], own: set[str]) -> bool:
     """Return whether a node is no statement or table other than those that are known to read.
 
-    Args:
-        node: of the tree.
-        own: the names of its common table expressions.
+    `own` are the names of its common table expressions.
     """
     kind = node.get("type")
     if "class" in node or not isinstance(kind, str):

@@ -163,10 +163,7 @@ def _is_of_hosts(name: str) -> bool:
 def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segment]:
     """Return the segments that files belong to.
 
-    Args:
-        place: the directory of the store that they are in.
-        tier: of all of them.
-        names: their paths below the directory of all stores, some of which say their digests.
+    The names are paths below the directory of all stores, some of which say their digests.
     """
     plain: list[tuple[str, str]] = []
     digests: dict[tuple[str, str, str], str] = {}

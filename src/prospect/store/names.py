@@ -67,10 +67,7 @@ class Names(NamedTuple):
 def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
     """Find what rows of hits refer to.
 
-    Args:
-        engine: that has the tables of a part.
-        rows: `function` and `address`, with stacks also `stack`.
-        stacks: whether stacks are wanted.
+    `rows` have `function` and `address`, with `stacks` also `stack`.
 
     Raises:
         EngineError: a file cannot be read.
@@ -216,11 +213,7 @@ def _stack_table(
 
 
 def first_of_each(functions: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """Return i64[f]: of each function the first row that is the same function.
-
-    Args:
-        functions: columns of `schema.COLUMNS[FUNCTIONS]`.
-    """
+    """Return i64[f]: of each function the first row that is the same function."""
     kind = functions["object_kind"]
     first = np.arange(len(kind), dtype=np.int64)
     rows = np.flatnonzero(np.isin(kind, list(_STEP)))

@@ -77,12 +77,6 @@ def read_part(
 ) -> Profile:
     """Read a part of a store.
 
-    Args:
-        store: to read.
-        chosen: which part.
-        apart: what its hits are told apart by.
-        make_engine: what answers queries.
-
     Raises:
         StoreError: nothing matches, or nothing can be read.
     """
@@ -248,11 +242,7 @@ def with_classes(
 ) -> Profile:
     """Return the profile of some rows with what their columns of classes say.
 
-    Args:
-        profile: of the rows, a row of hits for each.
-        part: of the store.
-        rows: as `chosen_rows` returns them.
-        dimensions: that hits were asked to be kept apart by.
+    `rows` are as `chosen_rows` returns them, with a row of hits in the profile for each.
     """
     dimensions = [one for one in dimensions if f"{CLASS}_{one}" in rows]
     if not dimensions:

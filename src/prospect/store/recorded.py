@@ -17,8 +17,7 @@ from prospect.columns.table_rows import gather
 from prospect.errors import UsageError
 from prospect.figures.processes import idle_hits
 from prospect.figures.sample_filter import meeting, names_of
-from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.complete import complete
 from prospect.profile.model import HitTable, PartOf, Profile
@@ -44,9 +43,7 @@ _MOST_SHOWN = 5
 def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     """Return the part of a recording that fits.
 
-    Args:
-        profile: of the recording, with samples, and stacks where these are wanted.
-        chosen: what the samples have to fit.
+    The profile has samples, and stacks where these are wanted.
 
     Raises:
         UsageError: nothing matches, or the recording does not say what a word asks for.

@@ -131,8 +131,7 @@ def next_to_go(sizes: Mapping[Segment, int]) -> Segment | None:
     Remove the oldest of windows or of summaries of days, of the kind that uses more space: so
     neither costs all of the other.
 
-    Args:
-        sizes: the bytes of each, in the order of their windows.
+    `sizes` are the bytes of each, in the order of their windows.
     """
     days = [one for one in sizes if one.tier == DAY]
     detail = [one for one in sizes if one.tier != DAY]
@@ -149,10 +148,7 @@ def drop(
 ) -> int:
     """Remove segments, and write down which windows are gone by that; return how many could be.
 
-    Args:
-        store: that they are of.
-        segments: with why each goes.
-        set_aside: called with each before.
+    `segments` have the reason that each goes; `set_aside` is called with each before.
     """
     gone: list[Segment] = []
     reasons: list[str] = []
@@ -325,10 +321,7 @@ def _copy(source: str, target: str) -> None:
 def remove(store: StoreDirectory, segment: Segment, *, with_names: bool = False) -> None:
     """Remove a segment's files, that which makes it whole first.
 
-    Args:
-        store: that it is of.
-        segment: to remove.
-        with_names: whether its names go in any case: a full disk needs their room.
+    Its names go in any case if `with_names`: a full disk needs their room.
 
     Raises:
         OSError: a file cannot be removed.

@@ -322,10 +322,8 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
 def hit_files(store: StoreDirectory, part: Part, *, stacks: bool = False) -> list[str]:
     """Return the paths of the files that hold the hits of a part, each hit once.
 
-    Args:
-        store: that is read.
-        part: whose segments' windows are different ones.
-        stacks: whether hits of different stacks are told apart.
+    The windows of the part's segments are different ones. Hits of different stacks are told apart
+    if `stacks`.
 
     Raises:
         EngineError: one is not there any more, as where its minutes became an hour just now; who
@@ -478,10 +476,7 @@ def _there_is(segments: list[Segment], chosen: Specification) -> str:
 def lost_names(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> list[str]:
     """Return a sentence for each thing that is missing; none where all names are there.
 
-    Args:
-        store: that they are in.
-        engine: of this store; damage within a file shows if it `reads_all`.
-        segments: whose samples can be read.
+    The samples of the segments can be read. Damage within a file shows if the engine `reads_all`.
 
     Raises:
         EngineError: they cannot.
@@ -507,11 +502,6 @@ def lost_names(store: StoreDirectory, engine: Engine, segments: list[Segment]) -
 def refuse_bombs(engine: Engine, paths: list[str], kind: str) -> None:
     """Refuse files that unpack to much more than their size.
 
-    Args:
-        engine: to read them with.
-        paths: of files of one kind.
-        kind: of the files.
-
     Raises:
         EngineError: one does, or cannot be read.
     """
@@ -534,9 +524,7 @@ def refuse_bombs(engine: Engine, paths: list[str], kind: str) -> None:
 def heaviest(engine: Engine, files_of: dict[str, dict[str, list[str]]]) -> str:
     """Return the host whose files unpack to far more than those of the others; "" for none.
 
-    Args:
-        engine: to read them with.
-        files_of: by host, its files by kind.
+    `files_of` has the files of each host by kind.
     """
     bytes_of: dict[str, float] = defaultdict(float)
     for host, by_kind in files_of.items():

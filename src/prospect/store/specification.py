@@ -73,9 +73,7 @@ def _meant(name: str, value: str) -> str:
 def parse_specifications(words: Sequence[str], now: datetime | None = None) -> Specification:
     """Read specifications.
 
-    Args:
-        words: as written.
-        now: with a time zone; None for this moment.
+    `now` has a time zone; None is this moment.
 
     Raises:
         UsageError: one has no meaning, or is given twice.

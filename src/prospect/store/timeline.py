@@ -72,12 +72,6 @@ def timeline(
 ) -> Timeline:
     """Read how a store looks over time.
 
-    Args:
-        store: to read.
-        chosen: which part of it.
-        most: how many steps there is room for.
-        make_engine: what answers queries.
-
     Raises:
         StoreError: nothing matches, or nothing can be read.
     """

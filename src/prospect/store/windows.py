@@ -320,10 +320,7 @@ def _stack_columns(
 def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> dict[str, Any]:
     """Return the accounting of a window: a row for each CPU with clocks, and one of the whole.
 
-    Args:
-        profile: of the window, with samples.
-        begin_us: of the window, in microseconds since 1970.
-        end_us: the same.
+    The window's begin and end are in microseconds since 1970.
     """
     grid = tick_grid(profile)
     if grid is not None:
@@ -365,8 +362,7 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
 def lost_samples(accounting: Columns) -> int:
     """Return how many samples a window lost, or how many records if it has no clocks.
 
-    Args:
-        accounting: as `coverage_columns` returns them.
+    `accounting` is as `coverage_columns` returns it.
     """
     is_clock = np.asarray(accounting["cpu"]) != WHOLE_WINDOW
     lost = np.asarray(accounting["lost"])

@@ -91,12 +91,8 @@ def copy_to_file(
 ) -> None:
     """Write a Parquet file of the store.
 
-    Args:
-        store: that it is of.
-        engine: to query with.
-        content: of the file.
-        path: of the file, below the store.
-        head: what the file says of its segment; None if another file does.
+    `path` is below the store; `head` is what the file says of its segment, None if another file
+    does.
 
     Raises:
         EngineError: it cannot be written, or has other hits.
@@ -131,10 +127,8 @@ def without_known(
 ) -> tuple[dict[str, Columns], Known]:
     """Leave out the functions and stacks that earlier windows of a directory brought.
 
-    Args:
-        window: what is to be written.
-        directory: where; another one begins again, for it may outlive this one.
-        known: what the last call returned.
+    Another directory begins again, for it may outlive this one. `known` is what the last call
+    returned.
 
     Returns:
         The tables to write, and what is known once they are written.
@@ -162,8 +156,7 @@ def without_known(
 def joined(windows: Sequence[Window]) -> Window:
     """Return windows in a row as one segment holds them; their hits keep their times.
 
-    Args:
-        windows: at least one, all with the same `kind_of` head.
+    There is at least one, and all have the same `kind_of` head.
     """
     if len(windows) == 1:
         return windows[0]

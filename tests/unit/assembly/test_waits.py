@@ -24,7 +24,7 @@ from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.report_view import ReportView
 from prospect.figures.report.waiting import waiting
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import with_waits
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 

@@ -11,8 +11,7 @@ from builders.stacks import stacks_profile
 from builders.stored import by_function
 from builders.switches import SWITCH, switched_profile
 from prospect.errors import UsageError
-from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.records import replace
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications

@@ -16,9 +16,9 @@ from prospect.estimate.annotate.annotation_view import (
     FunctionSums,
     InstructionSums,
     annotated_function,
+    event_sums,
     instruction_of_hits,
 )
-from prospect.estimate.annotate.row_sums import event_sums
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import half_widths
 from prospect.figures.modes import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.annotate.row_sums import event_sums
+from prospect.estimate.annotate.annotation_view import event_sums
 from prospect.figures.modes import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.annotate.row_sums import EventSums, RowSums
+    from prospect.estimate.annotate.annotation_view import EventSums, RowSums
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from prospect.estimate.turn_account import KindOfTurns, TurnAccount
-    from prospect.estimate.wall_account import WallAccount, WallRow
+    from prospect.estimate.wall_account import WallAccount
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import Profile
@@ -32,28 +32,39 @@ if TYPE_CHECKING:
 _Z = 1.96
 
 
-class TurnPartChange(NamedTuple):
-    """A part of turns of both sides.
+class PartChange(NamedTuple):
+    """A part of turns, or of the wall time of a command, on both sides.
 
     Attributes:
-        state, program, thread, what: as in `TurnRow`.
-        a, b: seconds a turn on both sides, 0 without such a part.
+        state, program, what: as in `TurnRow`, or in `WallRow` of all programs together.
+        thread: as in `TurnRow`; "" for wall time.
+        ended_by: as in `WallRow`; "" for turns.
+        a, b: seconds on both sides, of turns seconds a turn; 0 without such a part.
         half_width_s: half of the 95 % interval of their difference, from samples; 0.0 for what is
             exact.
     """
 
     state: str
     program: str
-    thread: str
     what: str
-    a: float
-    b: float
-    half_width_s: float
+    thread: str = ""
+    ended_by: str = ""
+    a: float = 0.0
+    b: float = 0.0
+    half_width_s: float = 0.0
 
     @property
     def change(self) -> float:
-        """How much longer it was on the second side, in seconds a turn."""
+        """How much longer it was on the second side, in seconds."""
         return self.b - self.a
+
+    def plus(self, place: int, seconds: float, half_width_s: float) -> PartChange:
+        """Return it with more time on side 0 or 1."""
+        return self._replace(
+            a=self.a + (seconds if place == 0 else 0.0),
+            b=self.b + (seconds if place == 1 else 0.0),
+            half_width_s=math.hypot(self.half_width_s, half_width_s),
+        )
 
 
 class TurnChange(NamedTuple):
@@ -74,7 +85,7 @@ class TurnChange(NamedTuple):
     a: float
     b: float
     half_width_s: float
-    parts: tuple[TurnPartChange, ...]
+    parts: tuple[PartChange, ...]
 
     @property
     def change(self) -> float:
@@ -122,17 +133,12 @@ def _mean(kinds: list[KindOfTurns]) -> _Mean:
 
 def _change(key: tuple[str, str], a: list[KindOfTurns], b: list[KindOfTurns]) -> TurnChange:
     means = _mean(a), _mean(b)
-    parts: dict[tuple[str, str, str, str], TurnPartChange] = {}
+    parts: dict[PartChange, PartChange] = {}
     for place, (kinds, mean) in enumerate(zip((a, b), means, strict=True)):
         for row in (row for kind in kinds for row in kind.rows):
-            name = row.state, row.program, row.thread, row.what
-            part = parts.get(name) or TurnPartChange(*name, 0.0, 0.0, 0.0)
-            seconds = row.seconds / mean.turns
-            half_s = row.half_width_s / mean.turns
-            parts[name] = part._replace(
-                a=part.a + (seconds if place == 0 else 0.0),
-                b=part.b + (seconds if place == 1 else 0.0),
-                half_width_s=math.hypot(part.half_width_s, half_s),
+            part = PartChange(row.state, row.program, row.what, thread=row.thread)
+            parts[part] = parts.get(part, part).plus(
+                place, row.seconds / mean.turns, row.half_width_s / mean.turns
             )
     return TurnChange(
         *key,
@@ -145,29 +151,6 @@ def _change(key: tuple[str, str], a: list[KindOfTurns], b: list[KindOfTurns]) ->
     )
 
 
-class WallChange(NamedTuple):
-    """A row of both accounts.
-
-    Attributes:
-        state, program, what, ended_by: as in `WallRow` of all programs together.
-        a, b: seconds on both sides, 0 without such a row.
-        half_width_s: half of the 95 % interval of their difference, 0.0 for what is exact.
-    """
-
-    state: str
-    program: str
-    what: str
-    ended_by: str
-    a: float
-    b: float
-    half_width_s: float
-
-    @property
-    def change(self) -> float:
-        """How much longer it took on the second side, in seconds."""
-        return self.b - self.a
-
-
 class ComparedWall(Record):
     """The wall time of both sides.
 
@@ -178,7 +161,7 @@ class ComparedWall(Record):
 
     a: float
     b: float
-    rows: tuple[WallChange, ...]
+    rows: tuple[PartChange, ...]
 
 
 def compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> ComparedWall | None:
@@ -187,13 +170,13 @@ def compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> Compar
     known = [[account for account in side if account is not None] for side in sides]
     if [len(side) for side in known] != [len(side) for side in sides]:
         return None
-    rows: dict[tuple[str, str, str, str], WallChange] = {}
+    rows: dict[PartChange, PartChange] = {}
     for place, side in enumerate(known):
         for account in side:
             for row in account.of_all_programs:
-                key = row.state, row.program, row.what, row.ended_by
-                rows[key] = _added(
-                    rows.get(key) or WallChange(*key, 0.0, 0.0, 0.0), row, place, len(side)
+                part = PartChange(row.state, row.program, row.what, ended_by=row.ended_by)
+                rows[part] = rows.get(part, part).plus(
+                    place, row.seconds / len(side), row.half_width_s / len(side)
                 )
     a, b = (sum(account.seconds for account in side) / len(side) for side in known)
     changes = sorted(rows.values(), key=lambda row: -abs(row.change))
@@ -212,12 +195,3 @@ def accounted(profile: Profile) -> tuple[CompleteProfile, ProfileByFunction, int
     whole = complete(profile)
     event = next((at for at, one in enumerate(whole.run.events) if event_has_time(one)), 0)
     return whole, by_function(replace(whole, waits=None)), event
-
-
-def _added(change: WallChange, row: WallRow, place: int, recordings: int) -> WallChange:
-    seconds, half_s = row.seconds / recordings, row.half_width_s / recordings
-    return change._replace(
-        a=change.a + (seconds if place == 0 else 0.0),
-        b=change.b + (seconds if place == 1 else 0.0),
-        half_width_s=math.hypot(change.half_width_s, half_s),
-    )

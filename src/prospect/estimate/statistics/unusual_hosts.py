@@ -76,10 +76,8 @@ class Outlying(NamedTuple):
 def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64], fdr: float = 1.0) -> Outlying:
     """Compare each host with the others.
 
-    Args:
-        counts: i64[r, h] samples of each function on each host.
-        totals: i64[h] all samples of each host.
-        fdr: the highest rate of false discoveries that is of interest.
+    `counts`, i64[r, h], are samples of each function on each host, `totals`, i64[h], all samples of
+    each host; `fdr` is the highest rate of false discoveries that is of interest.
 
     Returns:
         The usual share and how unusual each host is; no probability for fewer than `LEAST_HOSTS`

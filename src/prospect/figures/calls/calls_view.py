@@ -21,8 +21,7 @@ from prospect.figures.modes import event_has_time
 from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CPUMODE_USER, copies_of_waits_alone
 from prospect.records import Record, field

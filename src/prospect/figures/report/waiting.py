@@ -38,8 +38,7 @@ from prospect.figures.report.idle_waits import (
     wait_kinds,
 )
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
-from prospect.figures.stacks.stack_weights import paths, stack_samples
-from prospect.figures.stacks.wall_time import waits_alone, with_waits
+from prospect.figures.stacks.stack_weights import paths, stack_samples, waits_alone, with_waits
 from prospect.profile.model import CPUMODE_KERNEL, ENTRY_REASON_SYSCALL
 from prospect.records import NamedTuple, Record, replace
 

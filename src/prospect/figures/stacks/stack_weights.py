@@ -3,6 +3,10 @@
 Samples keep their stacks, and are added up by process, thread name, event, entry reason and stack.
 A profile without call chains has stacks of one frame, its hits; one without samples has a row for
 each hit.
+
+A profile keeps waits in their own table (`WaitTable`). A flame graph of wall time, a timeline, or
+the callers of a wait need them next to the samples of the clock: `with_waits` makes them samples of
+further events.
 """
 
 from __future__ import annotations
@@ -14,12 +18,13 @@ import numpy as np
 from prospect.columns import sorting
 from prospect.columns.buffers import is_scalar
 from prospect.columns.counting import counted, first_rows
-from prospect.columns.grouping import alike, distinct_keys, group_sums
+from prospect.columns.grouping import alike, distinct_keys, exact_sums, group_sums
+from prospect.columns.table_rows import appended, gather
 from prospect.errors import UsageError
 from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
-from prospect.profile.model import CPUMODE_KERNEL, NO_CPU, StackTable
+from prospect.profile.model import CPUMODE_KERNEL, NO_CPU, HitTable, SampleTable, StackTable
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.model import Profile
+    from prospect.profile.model import Profile, WaitTable
 
 
 _MOST_THREADS = 1 << 22  # PID_MAX_LIMIT, include/linux/threads.h
@@ -335,3 +340,74 @@ def _distinct_rows(
     """Return the distinct rows of columns without negative values, and which one each row is."""
     found = alike(columns)
     return [c.take(found.row).astype(np.int64) for c in columns], found.place.astype(np.int64)
+
+
+def with_waits(profile: Profile) -> CompleteProfile:
+    """Return a completed profile with its waits as samples, after all others.
+
+    They are of the events `RunInfo.wait_events`, which follow `RunInfo.events`; their periods are
+    their lengths in ns. The waits of a part of a recording, which has no samples, become hits.
+    """
+    profile = complete(profile)
+    waits = profile.waits
+    if waits is None:
+        return profile
+    hits, samples = profile.hits, profile.samples
+    event = (len(profile.run.events) + waits.is_runnable).astype(np.uint16)
+    columns: dict[str, NDArray[Any]] = {
+        "process_index": waits.process_index,
+        "comm_index": waits.comm_index,
+        "location_index": waits.location_index,
+        "mode": waits.mode,
+        "event": event,
+        "entry_reason_index": waits.entry_reason_index,
+    }
+    if waits.label_index is not None:
+        columns["label_index"] = waits.label_index
+    is_part = profile.part_of is not None
+    if is_part and waits.stack_index is not None:
+        columns["stack_index"] = waits.stack_index
+    found = alike(list(columns.values()))
+    rows = len(found.row)
+    of_waits = HitTable(
+        **{name: column.take(found.row) for name, column in columns.items()},
+        count=np.bincount(found.place, minlength=rows).astype(np.int64),
+        period=exact_sums(found.place, waits.length_ns.astype(np.int64), rows),
+    )
+    if not is_part:
+        more = _samples(waits, found.place + np.int32(len(hits)))
+        samples = appended(samples, more, np.arange(len(waits)))
+    return replace(
+        profile,
+        run=replace(
+            profile.run, events=(*profile.run.events, *profile.run.wait_events), wait_events=()
+        ),
+        hits=appended(hits, of_waits, np.arange(rows)),
+        samples=samples,
+        waits=None,
+    )
+
+
+def waits_alone(profile: CompleteProfile) -> CompleteProfile:
+    """Return a profile with its waits as its only samples, in the order of their table."""
+    nothing = np.empty(0, np.intp)
+    return with_waits(
+        replace(
+            profile,
+            hits=gather(profile.hits, nothing),
+            samples=gather(profile.samples, nothing),
+            part_of=None,
+        )
+    )
+
+
+def _samples(waits: WaitTable, hit_index: NDArray[np.int32]) -> SampleTable:
+    return SampleTable(
+        hit_index=hit_index,
+        time_ns=waits.begin_ns,
+        cpu=waits.cpu,
+        clock=np.zeros(len(waits), np.uint8),
+        period=waits.length_ns,
+        tid=waits.tid,
+        stack_index=waits.stack_index,
+    )

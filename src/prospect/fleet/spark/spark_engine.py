@@ -113,9 +113,7 @@ class SparkEngine:
     def __init__(self, store: StoreDirectory, master: str) -> None:
         """Begin.
 
-        Args:
-            store: the files that are read; it has to stay open meanwhile.
-            master: the cluster's, as spark://HOST:PORT.
+        The store has to stay open meanwhile. `master` is spark://HOST:PORT.
 
         Raises:
             StoreError: Spark or DuckDB is not installed, or the cluster does not answer.

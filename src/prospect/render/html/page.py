@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.wall_time import with_waits
+from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
 from prospect.render.html.instructions import instruction_slots, source_block

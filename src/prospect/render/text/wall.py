@@ -25,7 +25,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.compare.compared_turns import ComparedWall, WallChange
+    from prospect.estimate.compare.compared_turns import ComparedWall, PartChange
     from prospect.estimate.finished_report import Report
     from prospect.estimate.wall_account import Taker, WallAccount, WallRow
     from prospect.render.text.style import Style
@@ -81,7 +81,7 @@ def _item(row: WallRow, account: WallAccount, digits: int) -> str:
     return f"{_short(row)} {time}"
 
 
-def _what(row: WallRow | WallChange) -> str:
+def _what(row: WallRow | PartChange) -> str:
     """Return what a row is, without its program."""
     if row.state == RUNNING:
         return escaped(
@@ -93,7 +93,7 @@ def _what(row: WallRow | WallChange) -> str:
     return row.what or row.state
 
 
-def _short(row: WallRow | WallChange) -> str:
+def _short(row: WallRow | PartChange) -> str:
     """Return the same for a line; names of functions lose what is least useful."""
     what = _what(row)
     return short_names([what], _NAME_WIDTH)[0] if row.state == RUNNING else what
@@ -150,7 +150,7 @@ def wall_lines(report: Report, style: Style) -> Iterator[str]:
     yield ""
 
 
-def _bar(row: WallRow | WallChange) -> str:
+def _bar(row: WallRow | PartChange) -> str:
     return f"{row.half_width_s:.3f}" if row.half_width_s else "-"
 
 
