@@ -78,11 +78,7 @@ def method_takes(
 
 
 def _asked(kind: Any, function: str, places: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-    """Return what a function was called with; lists become tuples.
-
-    Raises:
-        TypeError: it has no such argument, was given one twice, or lacks one.
-    """
+    """Return what a function was called with; lists become tuples."""
     declared = declared_in(kind)
     names = [name for name, one in declared.items() if not one.is_keyword]
     if len(places) > len(names):

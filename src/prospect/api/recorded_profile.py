@@ -388,11 +388,7 @@ def _check_rate(options: RecordingOptions) -> None:
 
 
 def _words(command: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command.
-
-    Raises:
-        UsageError: there are none, or they are no words.
-    """
+    """Return the words of a command."""
     import shlex
 
     try:
@@ -411,11 +407,7 @@ def _words(command: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _known_detail(detail: str | int) -> Detail:
-    """Return a detail as `-V` has it.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a detail as `-V` has it."""
     from prospect.figures.processes import DETAILS
 
     for known in DETAILS:

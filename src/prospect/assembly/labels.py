@@ -131,11 +131,7 @@ def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: 
 def _asked(
     source: EntryPoint, samples: Samples, argument: str
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names of labels, and of each sample a row of them, their number for none.
-
-    Raises:
-        PluginError: the source failed, or what it returned is none of that.
-    """
+    """Return the names of labels, and of each sample a row of them, their number for none."""
     given = LabelledSamples(
         time_ns=samples.time_ns,
         pid=task_pid(samples.task),

@@ -30,9 +30,6 @@ class CompressedSink(RecordSink):
 
     Args:
         mend: corrects whole records in place before they are packed; None for nothing.
-
-    Attributes:
-        raw_bytes: what it was before.
     """
 
     keeps_records = False  # they are packed, and were mended before

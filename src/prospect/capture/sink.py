@@ -102,11 +102,7 @@ class RecordSink:
                 rest = rest[written:]
 
     def _cut_back(self, ends: list[int]) -> None:
-        """Give up what the features may need, but of whole portions never more than half.
-
-        Args:
-            ends: of the records that were being written.
-        """
+        """Give up what the features may need, but of whole portions never more than half."""
         most = self.bytes_written - _RESERVE_BYTES
         kept = [end for end in ends if end <= most]
         kept += [end for end in self._ends if end <= max(most, self.bytes_written // 2)]

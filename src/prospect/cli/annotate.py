@@ -50,11 +50,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
-    """Annotate functions that a part of a store has hits in, from files that are still there.
-
-    Raises:
-        ProspectError: nothing matches, or nothing is called what was asked for.
-    """
+    """Annotate functions that a part of a store has hits in, from files that are still there."""
     if settings.source_files:
         raise UsageError("--source: a store keeps no lines: make a recording")
     is_named = bool(words) and not _is_specification(words[0])

@@ -66,11 +66,7 @@ def _write(
 
 
 def _part(recording: str, words: list[str], settings: Settings) -> RecordingPart:
-    """Return a part of a recording, which has no single samples any more.
-
-    Raises:
-        UsageError: an option asks for these.
-    """
+    """Return a part of a recording, which has no single samples any more."""
     for given, option, instead in (
         (settings.between, "--between", "since: and until:"),
         (settings.cpus, "--cpu", "cpu:"),

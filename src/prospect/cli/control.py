@@ -55,11 +55,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _last_status(store: StoreDirectory, error: NoAnswerError) -> dict[str, Any]:
-    """Return the status that a daemon kept before it ceased to answer.
-
-    Raises:
-        NoAnswerError: it kept none.
-    """
+    """Return the status that a daemon kept before it ceased to answer."""
     from prospect.daemon.status import kept_status
 
     status = kept_status(store)

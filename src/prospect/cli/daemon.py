@@ -61,11 +61,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 
 
 def _own_directory(settings: Settings) -> str:
-    """Return where the store is.
-
-    Raises:
-        ProspectError: it is on no machine, or in no place that there is.
-    """
+    """Return where the store is."""
     from prospect.fleet.store_places import S3, place_of
 
     place = place_of(settings.store or usual_store(settings.target))
@@ -75,11 +71,7 @@ def _own_directory(settings: Settings) -> str:
 
 
 def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
-    """Show the unit that runs this daemon with these options.
-
-    Raises:
-        UsageError: a path means something else to a service.
-    """
+    """Show the unit that runs this daemon with these options."""
     import sys
 
     from prospect.daemon.daemon_rights import unit_text
@@ -116,11 +108,7 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
 
 
 def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOptions:
-    """Return what the command line and the file ``options`` of the store say, the file last.
-
-    Raises:
-        UsageError: the file has no meaning.
-    """
+    """Return what the command line and the file ``options`` of the store say, the file last."""
     import shlex
 
     from prospect.cli.commands import DAEMON

@@ -52,11 +52,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _of_store(settings: Settings, words: list[str]) -> int:
-    """Compare two parts of a store.
-
-    Raises:
-        ProspectError: nothing matches, the parts cannot be compared, or the report not be written.
-    """
+    """Compare two parts of a store."""
     if words.count(_AGAINST) != 1:
         raise UsageError(
             f"diff: give two parts: prospect diff --store {settings.store}"

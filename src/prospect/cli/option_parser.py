@@ -161,11 +161,7 @@ def _with_value(spelling: str, known: Iterable[str]) -> str:
 
 
 def _whole(command: Command, typed: str, known: Iterable[str]) -> str:
-    """Return the one long option that begins so.
-
-    Raises:
-        UsageError: there is none, or more than one.
-    """
+    """Return the one long option that begins so."""
     if typed in known:
         return typed
     matches = [name for name in known if name.startswith(typed) and name.startswith("--")]

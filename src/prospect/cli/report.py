@@ -155,11 +155,7 @@ def _shows_turns(settings: Settings) -> bool:
 
 
 def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
-    """Read a part of a store; if it did not keep threads apart, they have only names.
-
-    Raises:
-        ProspectError: nothing matches, or the store has no numbers of threads, which are asked for.
-    """
+    """Read a part of a store; if it did not keep threads apart, they have only names."""
     needed, others = kept_for_rows(settings.sort, settings.columns)
     if others:
         try:
@@ -197,11 +193,7 @@ def _render(
 
 
 def _push(profile: Profile, settings: Settings) -> None:
-    """Send a profile to the collector that is named.
-
-    Raises:
-        PushError: it does not take it; the report is written.
-    """
+    """Send a profile to the collector that is named."""
     from prospect.fleet.pushing import document_for, push
 
     document = document_for(settings.push, profile, settings.detail, inline=settings.inline)
@@ -209,11 +201,7 @@ def _push(profile: Profile, settings: Settings) -> None:
 
 
 def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
-    """Report on a part of a store.
-
-    Raises:
-        ProspectError: nothing matches, the store cannot be read, or the report not be written.
-    """
+    """Report on a part of a store."""
     refuse(settings, disassemble="-e", lines="--lines", inline="--inline", label="--label")
     target = ReportFile(settings.output)
     try:
@@ -225,11 +213,7 @@ def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...
 
 
 def _refuse_apart(settings: Settings) -> None:
-    """Refuse options that keep apart what `--merge` adds up.
-
-    Raises:
-        UsageError: there is one.
-    """
+    """Refuse options that keep apart what `--merge` adds up."""
     for word in MERGED:
         if word not in settings.merge and "all" not in settings.merge:
             continue

@@ -127,11 +127,7 @@ def _checked(health: Health) -> Iterator[str]:
 
 
 def _change(word: str, settings: Settings, words: list[str]) -> int:
-    """Do what a word says, and say what was done.
-
-    Raises:
-        ProspectError: unknown words, nothing matches, or a store cannot be read or written.
-    """
+    """Do what a word says, and say what was done."""
     does = {"compact": _compact, "drop": _drop, "export": _export, "ship": _ship}[word]
     try:
         fields, sentence = does(settings, words)

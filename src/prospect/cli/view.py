@@ -62,11 +62,7 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
 
 
 def _of_store(settings: Settings, words: list[str], typed: tuple[str, ...]) -> int:
-    """Serve a store until a signal ends it.
-
-    Raises:
-        ProspectError: nothing matches, the store cannot be read, or the port not be had.
-    """
+    """Serve a store until a signal ends it."""
     _refuse_open_as_root(settings)
     refuse(settings, inline="--inline")
     get_ready()

@@ -61,11 +61,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _change(word: str) -> tuple[str, float]:
-    """Return the function of ``FUNCTION=FACTOR``, and the factor.
-
-    Raises:
-        UsageError: it is no such word.
-    """
+    """Return the function of ``FUNCTION=FACTOR``, and the factor."""
     # Names of C++ may have the sign in them.
     name, _, text = word.rpartition("=")
     try:

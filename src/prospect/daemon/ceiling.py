@@ -70,12 +70,7 @@ class Ceiling:
     """
 
     def __init__(self, options: DaemonOptions, cpus: int) -> None:
-        """Begin without any step.
-
-        Args:
-            options: with the limits, and what can be gone without.
-            cpus: of the machine.
-        """
+        """Begin without any step."""
         self._cpus = cpus
         self.steps: list[int] = []
         self.cpu_percent, self.peak_bytes, self.since_s = 0.0, 0, 0.0

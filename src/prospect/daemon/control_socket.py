@@ -140,10 +140,7 @@ class NoAnswerError(StoreError):
 
 
 def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
-    """Ask the daemon that writes to a store.
-
-    Returns:
-        Its answer.
+    """Return the answer of the daemon that writes to a store.
 
     Raises:
         NoAnswerError: it is stopped, or it is too busy to give its status at once.

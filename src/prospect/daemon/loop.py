@@ -487,11 +487,7 @@ class TooLateError(Exception):
 
 
 class Ending:
-    """The points in time by which a daemon's last steps are done.
-
-    Attributes:
-        has_begun: whether the daemon is to end.
-    """
+    """The points in time by which a daemon's last steps are done."""
 
     def __init__(self) -> None:
         self.has_begun = False

@@ -76,13 +76,9 @@ class FrameTable(Record, eq=False):
 
 
 def read_frames(image: ElfImage) -> FrameTable | None:
-    """Read the frame entries of an image.
+    """Return the frame entries of a linked image (ET_EXEC or ET_DYN), of any machine.
 
-    Args:
-        image: of any machine, linked (ET_EXEC or ET_DYN).
-
-    Returns:
-        The table; None if there is no .eh_frame, or none that can be read.
+    None if there is no .eh_frame, or none that can be read.
     """
     header = described_data(image, b".eh_frame_hdr", elf_layout.PT_GNU_EH_FRAME)
     data = _section(image, b".eh_frame") or (_data_behind(image, header) if header else None)
@@ -256,11 +252,7 @@ def _parse_cies(
 
 
 def read_debug_frames(image: ElfImage) -> FrameTable | None:
-    """Read the frame entries that an image holds for debuggers.
-
-    Returns:
-        The table; None if there is no .debug_frame, or none that can be read.
-    """
+    """Return the frame entries for debuggers; None without a .debug_frame that can be read."""
     data = EhData(_content(image), 0, 8 if image.is_64 else 4)
     if not len(data):
         return None

@@ -449,16 +449,10 @@ class _Module(NamedTuple):
 def _find_module(
     image: ElfImage, relocations: RelativeRelocations, table: int, names: int
 ) -> _Module:
-    """Find moduledata: in writable memory, the table's address and then that of its names.
+    """Return moduledata, without words if it is not there.
 
-    Args:
-        image: which has it.
-        relocations: of the image.
-        table: SVMA of the table.
-        names: where in the table its names are.
-
-    Returns:
-        It; without words if it is not there.
+    In writable memory it begins with the table's address (SVMA) and then that of its names, which
+    are at `names` in the table.
     """
     word_bytes = 8 if image.is_64 else 4
     starts = relocations.places_of(table)[:MOST_CANDIDATES]

@@ -144,9 +144,6 @@ class ElfImage(Record, eq=False):
     def svma_of_offset(self, offset: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Turn offsets in the file into SVMAs.
 
-        Args:
-            offset: u64[n].
-
         Returns:
             u64[n], `NO_ADDRESS` if no PT_LOAD holds the offset. If several do, an executable
             one wins, then the one that starts last.

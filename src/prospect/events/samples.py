@@ -26,10 +26,9 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.buffers import Column, narrowed, segments
 from prospect.columns.sorting import distinct
-from prospect.events.record_columns import Samples
+from prospect.events.record_columns import Samples, chosen_samples
 from prospect.events.record_starts import LARGEST_RECORD_WORDS
 from prospect.events.sample_schema import at_rows
-from prospect.events.sample_selection import chosen_samples
 from prospect.events.user_states import Mark, UserStateColumns
 from prospect.records import NamedTuple, replace
 

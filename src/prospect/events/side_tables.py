@@ -421,14 +421,8 @@ def _strings(
 ) -> tuple[NDArray[np.int32], list[bytes]]:
     """Number the distinct strings in ``words[begin[i]:end[i]]``, by first appearance.
 
-    Args:
-        words: u64 the records.
-        begin: i64[n] words.
-        end: i64[n] words.
-        text_of: what those bytes mean; asked once for each distinct value.
-
-    Returns:
-        i32[n] row of the string, and the strings.
+    Return i32[n] the row of each string, and the strings. `text_of` says what those bytes mean; it
+    is asked once for each distinct value.
     """
     length = end - begin
     # One copy of all of them, cut as bytes: numpy has no faster way to intern strings.

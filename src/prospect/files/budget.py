@@ -61,7 +61,6 @@ class Cost(NamedTuple, Generic[_Name_co]):
     Attributes:
         peak_bytes: memory while it is read.
         kept_bytes: memory that its names take from then on.
-        name: which file it is.
     """
 
     peak_bytes: int
@@ -70,12 +69,7 @@ class Cost(NamedTuple, Generic[_Name_co]):
 
 
 class ReadBudget:
-    """The rest of the budget of one report.
-
-    Attributes:
-        most_bytes: the whole of it.
-        left_bytes: what was not spent.
-    """
+    """The rest of the budget of one report."""
 
     def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
         self.most_bytes = self.left_bytes = most_bytes

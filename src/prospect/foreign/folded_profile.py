@@ -88,11 +88,7 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
 def _weights(
     whole: NDArray[np.int64], millionths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int]:
-    """Return i64[n] whole numbers in the counts' proportions, and how many of them make 1.
-
-    Raises:
-        RecordingError: there are more than can be counted.
-    """
+    """Return i64[n] whole numbers in the counts' proportions, and how many of them make 1."""
     total = float(whole.sum(dtype=np.float64))
     if total > _MOST_COUNT:
         raise RecordingError("more samples than can be counted")

@@ -203,11 +203,7 @@ def any_header(line: bytes) -> tuple[HeaderForm, Sample] | None:
 
 
 def _is_period(form: HeaderForm, lines: Sequence[bytes]) -> bool:
-    """Say whether the one number in a file's samples is a period: only its width tells.
-
-    Raises:
-        RecordingError: the widths in this file do not tell.
-    """
+    """Say whether the one number in a file's samples is a period: only its width tells."""
     widths = set()
     for line in lines:
         sample = None if line.startswith(b"\t") else form.read(line)

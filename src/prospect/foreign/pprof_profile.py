@@ -481,14 +481,8 @@ _PACKED_AT_ONCE = 1 << 20
 def _packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Decode packed numbers of many messages at once.
 
-    Args:
-        parts: the packed field of each message.
-
     Returns:
         u64[m] the numbers, and i64[n + 1] where those of each message begin.
-
-    Raises:
-        RecordingError: a number is cut off or has more than 64 bits.
     """
     data = np.frombuffer(b"".join(parts), np.uint8)
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))

@@ -29,9 +29,14 @@ from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import layout_of
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended, gather
-from prospect.events.record_columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
+from prospect.events.record_columns import (
+    TASK_EXIT,
+    TASK_FORK,
+    KernelSymbols,
+    Switches,
+    kept_samples,
+)
 from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
-from prospect.events.sample_selection import kept_samples
 from prospect.live.live_limits import MOST_PROGRAMS, MOST_RUNTIME_NAME_BYTES, MOST_SHARING_PIDS
 from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.runs import task_tid
@@ -359,11 +364,7 @@ class PythonNames:
             self._shared = {text: text for text in kept}
 
     def records(self, events: Sequence[EventDescription]) -> bytes:
-        """Return samples of time 0 that say all that is known.
-
-        Args:
-            events: of the recording.
-        """
+        """Return samples of time 0 that say all that is known."""
         found = [one for one in events if wire.is_frames_event(one.attr, one.name) and one.ids]
         if not found:
             return b""

@@ -149,11 +149,7 @@ class GrowingProfile:
         return part
 
     def records(self, events: Sequence[EventDescription]) -> bytes:
-        """Return the records that a recording of the next parts is to begin with.
-
-        Args:
-            events: of that recording.
-        """
+        """Return the records that a recording of the next parts is to begin with."""
         return self.tasks.records() + self._python.records(events)
 
     def profile(self) -> Profile:

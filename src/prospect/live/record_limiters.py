@@ -347,10 +347,9 @@ def _keep_ancestors(
     parent: NDArray[np.uint64],
     parent_key: NDArray[np.uint64],
 ) -> bool:
-    """Unset in `has_ended` those whose descendants are kept: these have their names and mappings.
+    """Unset `has_ended` of those whose descendants are kept: these have their names and mappings.
 
-    Returns:
-        Whether all were found.
+    Return whether all were found.
     """
     place = np.searchsorted(lives.key, parent_key, "right") - 1
     is_here = (place >= 0) & (pid.take(place, mode="clip") == parent)

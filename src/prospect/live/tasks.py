@@ -28,7 +28,7 @@ from prospect.events.record_columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK
 from prospect.live.live_limits import MOST_EARLY_EXITS, MOST_MAPS
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import NamedTuple, Record, field, replace
-from prospect.spaces.mappings import is_of_kernel
+from prospect.spaces.address_spaces import is_of_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

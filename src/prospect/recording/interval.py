@@ -229,11 +229,7 @@ def _written(
 def _mended(
     started: Started, read_files: list[ReadFile], result: RecordingResult
 ) -> list[ReadFile]:
-    """Repair records, and drop mappings of other processes that no sample needs.
-
-    Returns:
-        The mapped files that are left.
-    """
+    """Repair records, drop mappings of others that no sample needs; return the files left."""
     from prospect.recording.mending import mend_records  # noqa: PLC0415 - at the end
 
     options, fd, begin = started.options, started.output_fd, started.writer.data_offset

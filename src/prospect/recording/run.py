@@ -168,12 +168,7 @@ def _check_target(options: RecordOptions) -> None:
 
 
 def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached:
-    """Return what the interval begins and ends with; COMMAND waits for its release.
-
-    Raises:
-        CommandError: the system cannot fork.
-        CaptureError: a process to attach to is not there.
-    """
+    """Return what the interval begins and ends with; COMMAND waits for its release."""
     if options.command and not options.pids:
         return Command(options.command, signals)
     from prospect.capture.loop.attached import Attached  # noqa: PLC0415 - not for a command

@@ -19,10 +19,11 @@ from prospect.records import Record, replace
 from prospect.spaces.address_spaces import (
     MadeMappings,
     build_address_spaces,
+    describe_mappings,
     file_by_tree,
+    is_of_kernel,
     number_versions,
 )
-from prospect.spaces.mappings import describe_mappings, is_of_kernel
 from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords, freeze_processes
 from prospect.spaces.runs import task_pid, task_runs, task_tid
 from prospect.spaces.task_timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.record_columns import Events, Mmaps, Tasks
-    from prospect.spaces.address_spaces import AddressSpaces
-    from prospect.spaces.mappings import Mappings
+    from prospect.spaces.address_spaces import AddressSpaces, Mappings
     from prospect.spaces.replay import ProcessRows
     from prospect.spaces.runs import TaskRuns
 

@@ -75,12 +75,7 @@ def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
 def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
     """Give links to the file that a process has mapped under a name, deleted or not.
 
-    Args:
-        process: who.
-        path: the mapping's name as recorded.
-
-    Returns:
-        Paths in /proc that open the very file, best first; opening them may need privilege.
+    They are paths in /proc that open the very file, best first; opening them may need privilege.
     """
     escaped = path.replace(b"\n", rb"\012")
     names = {escaped, escaped.removesuffix(DELETED), escaped + DELETED}

@@ -198,11 +198,7 @@ class RuntimeCode(Record, eq=False):
 
 
 class LineTable:
-    """The lines of one code object.
-
-    Attributes:
-        last: the last line that it has.
-    """
+    """The lines of one code object."""
 
     def __init__(self, minor: int, first: int, table: bytes) -> None:
         """Read the table.

@@ -82,11 +82,7 @@ def record_by_perf(
 
 
 def _perf_words(options: RecordOptions) -> list[str]:
-    """Return the operands of the script: its options for perf, and COMMAND.
-
-    Raises:
-        UsageError: perf has no such option.
-    """
+    """Return the operands of the script: its options for perf, and COMMAND."""
     usual = asdict(RecordingOptions())
     for name, value in usual.items():
         if name not in (*_FOLLOWED, *_OURS) and getattr(options, name) != value:

@@ -128,11 +128,7 @@ def _result(remote: Remote, lines: _Lines) -> object:
 
 
 def _read(read: Callable[[Any], _Kind], said: object) -> _Kind:
-    """Return what `read` makes of an answer.
-
-    Raises:
-        CaptureError: it is no such answer.
-    """
+    """Return what `read` makes of an answer."""
     try:
         return read(said)
     except _DAMAGES:

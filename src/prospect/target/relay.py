@@ -124,11 +124,7 @@ class Recording:
 
 
 def main(name: str) -> None:
-    """Serve the host until it closes standard input or the connection is gone.
-
-    Args:
-        name: of the socket at which the agent is met.
-    """
+    """Serve the host until it closes standard input or the connection is gone."""
     meeting = socket.socket(socket.AF_UNIX)
     meeting.bind("\0" + name)
     meeting.listen()

@@ -30,11 +30,7 @@ _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 class Connection(Closing):
-    """A connection, which `begin` makes and `close` ends.
-
-    Attributes:
-        target: where to.
-    """
+    """A connection, which `begin` makes and `close` ends."""
 
     def __init__(self, target: str) -> None:
         """Get ready to connect.
@@ -133,11 +129,7 @@ def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def _ssh_words() -> list[str]:
-    """Return the ssh to run, with options of the user's own.
-
-    Raises:
-        UsageError: $PROSPECT_SSH has a quotation mark without its other.
-    """
+    """Return the ssh to run, with options of the user's own."""
     try:
         return shlex.split(os.environ.get(VARIABLE, "")) or ["ssh"]
     except ValueError as error:

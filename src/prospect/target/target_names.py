@@ -63,14 +63,9 @@ NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PER
 
 
 def mark_target(descriptor: int, target: str) -> bool:
-    """Write the target that a complete recording came from into it.
+    """Write the target, ``USER@HOST``, into a complete recording, open for reading and writing.
 
-    Args:
-        descriptor: the recording, open for reading and writing.
-        target: ``USER@HOST``.
-
-    Returns:
-        Whether it could be marked; a damaged recording cannot.
+    Return whether it could be marked; a damaged recording cannot.
     """
     again = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -87,11 +82,7 @@ def mark_target(descriptor: int, target: str) -> bool:
 
 
 def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
-    """Return the places and bytes to write to mark a recording.
-
-    Raises:
-        RecordingError: it is damaged, or is marked already.
-    """
+    """Return the places and bytes to write to mark a recording."""
     if is_pipe_form(bytes(file[: fmt.PIPE_HEADER_BYTES]), read_byte_order(bytes(file[:8]))):
         mark = BuildId(fmt.TARGET_MARK + target, b"", cpumode=abi.PERF_RECORD_MISC_KERNEL)
         return [(len(file), build_id_record(mark, fmt.PERF_RECORD_HEADER_BUILD_ID))]
@@ -204,13 +195,7 @@ class LiveNames:
         }
 
     def fetch(self, profile: Profile, mmaps: Mmaps, names: Sequence[bytes]) -> bool:
-        """Fetch what a part lacks names of and was not asked for yet; return whether any was.
-
-        Args:
-            profile: of the part.
-            mmaps: its mappings.
-            names: that these refer to.
-        """
+        """Fetch what a part lacks names of and was not asked for yet; return whether any was."""
         if self._kept is None:
             return False
         asked = len(self._asked)

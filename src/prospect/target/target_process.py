@@ -73,11 +73,7 @@ class NoPythonError(CaptureError):
 
 
 class Remote(Closing):
-    """The pump and the agent, until `close`.
-
-    Attributes:
-        target: where they are.
-    """
+    """The pump and the agent, until `close`."""
 
     def __init__(
         self, target: str, agent: str, wanted: dict[str, Any], *, is_silent: bool = False
@@ -262,11 +258,7 @@ class Remote(Closing):
             rest = rest[pipe_of(self._started.stdin).write(rest) :]
 
     def _hand_over(self, data: bytes) -> None:
-        """Send what the pump waits for, without a word, until all of it is there.
-
-        Raises:
-            CaptureError: it is no pump: it talks, or takes nothing.
-        """
+        """Send what the pump waits for, without a word, until all of it is there."""
         stream, pipe = (
             pipe_of(one).fileno() for one in (self._started.stdout, self._started.stdin)
         )
@@ -281,14 +273,7 @@ class Remote(Closing):
         os.set_blocking(pipe, True)
 
     def _greeting(self, oldest: tuple[int, ...]) -> dict[str, Any]:
-        """Return what the pump says of itself; what the target's shell prints first is skipped.
-
-        Args:
-            oldest: the first Python that is recent enough.
-
-        Raises:
-            CaptureError: there is no connection, or no Python.
-        """
+        """Return what the pump says of itself; what the target's shell prints first is skipped."""
         pipe = pipe_of(self._started.stdout)
         for line in greeting_lines(pipe.fileno()):
             hello = _hello_in(line)
@@ -338,11 +323,7 @@ def _answer_in(content: bytes) -> dict[str, Any]:
 
 
 def _raise(target: str, answer: dict[str, Any]) -> NoReturn:
-    """Raise what the agent raised there, as what it was.
-
-    Raises:
-        ProspectError: always.
-    """
+    """Raise what the agent raised there, as what it was."""
     message = f"{target}: {answer['error']}"
     kind = getattr(errors, str(answer.get("kind")), None)
     if kind is CommandError:

@@ -190,22 +190,14 @@ def _wanted(options: RecordOptions) -> dict[str, Any]:
 
 
 def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
-    """Return whom a target says it follows.
-
-    Raises:
-        FrameError: it follows somebody if nobody was named, or everybody where somebody was.
-    """
+    """Return whom a target says it follows."""
     if bool(whom) != bool(options.pids or options.tids):
         raise FrameError("the target's answer is damaged: it does not follow the processes named")
     return whom
 
 
 def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
-    """Return the facts of the time between two marks, from the facts of a part of it.
-
-    Raises:
-        FrameError: there is nothing, or nothing with a meaning.
-    """
+    """Return the facts of the time between two marks, from the facts of a part of it."""
     try:
         return _said_over(extras, begin, end)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -354,11 +346,7 @@ class _Arrived:
 
 
 def _info_in(chunk: bytes) -> RecordingInfo:
-    """Return what a recording says of itself.
-
-    Raises:
-        RecordingError: it is none.
-    """
+    """Return what a recording says of itself."""
     descriptor = os.memfd_create("info")
     try:
         os.write(descriptor, chunk)
@@ -369,11 +357,7 @@ def _info_in(chunk: bytes) -> RecordingInfo:
 
 
 def _whom_in(chunk: bytes) -> Whom:
-    """Return whom a session follows.
-
-    Raises:
-        FrameError: this names nobody.
-    """
+    """Return whom a session follows."""
     with suppress(*_DAMAGES):
         words, pids, members = json.loads(chunk)
         numbers = (*pids, *(members or ()))
@@ -383,11 +367,7 @@ def _whom_in(chunk: bytes) -> Whom:
 
 
 def _mark_in(chunk: bytes) -> _End:
-    """Return the end of a part.
-
-    Raises:
-        FrameError: this says none.
-    """
+    """Return the end of a part."""
     with suppress(*_DAMAGES):
         said = json.loads(chunk)
         time_ns, at, cpu_times, lost, _, read_ns = said["mark"]

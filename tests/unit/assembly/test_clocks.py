@@ -15,8 +15,7 @@ from prospect.assembly.tables.clocks import (
     with_clock_periods,
     with_clocks,
 )
-from prospect.assembly.tables.event_time import event_info
-from prospect.assembly.tables.run_facts import describe_run
+from prospect.assembly.tables.run_facts import describe_run, event_info
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.events.decode import decode
 

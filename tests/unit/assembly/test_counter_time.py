@@ -14,7 +14,7 @@ import prospect
 from builders.ramping import CPUS, NAMES, SPEED_HZ, ramping
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.assembly.tables.event_time import counter_time, counts_cycles
+from prospect.assembly.tables.run_facts import counter_time, counts_cycles
 from prospect.cli.main import main
 from prospect.events.record_columns import Samples
 

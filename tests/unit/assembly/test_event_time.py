@@ -5,7 +5,7 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recorded_facts import RecordingInfo
-from prospect.assembly.tables.event_time import event_info
+from prospect.assembly.tables.run_facts import event_info
 
 BREAKPOINT, TRACEPOINT, HARDWARE = (
     abi.PERF_TYPE_BREAKPOINT,

@@ -10,8 +10,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
 from prospect.assembly.extras import recorded_until
-from prospect.assembly.tables.event_time import event_info
-from prospect.assembly.tables.run_facts import describe_run
+from prospect.assembly.tables.run_facts import describe_run, event_info
 from prospect.events.decode import decode
 
 RECORDS = build.RecordBuilder()

@@ -20,7 +20,7 @@ from prospect.capture.events.recorded_callers import CallGraph, with_callers
 from prospect.capture.events.switches import with_switches
 from prospect.capture.following import process_programs as programs
 from prospect.capture.kernel import bpf_assembler as asm
-from prospect.capture.kernel.task_fields import add_offset
+from prospect.capture.kernel.kernel_types import add_offset
 from prospect.recording import opened_events as recording_events
 from prospect.recording.opened_events import RecordOptions, filter_obstacle
 

@@ -25,12 +25,11 @@ from prospect.abi import hotspot as wire
 from prospect.capture.java import java_reader, jvm_watcher
 from prospect.capture.java import jvm as module
 from prospect.capture.java.java_reader import JavaFunctions
-from prospect.capture.java.jvm import Jvm
+from prospect.capture.java.jvm import Jvm, class_with_dots
 from prospect.capture.java.jvm_watcher import Bounds
-from prospect.capture.java.methods import class_with_dots
 from prospect.capture.java.told import KIND_END, KIND_FILE, KIND_STATE, Listener, Teller
 from prospect.capture.java.vm_tables import LoadedImage, UnknownError
-from prospect.capture.machine.java_processes import is_jvm
+from prospect.capture.machine.runtime_processes import is_jvm
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.symbols.jit.hotspot_code import read_hotspot
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prospect.abi import runtime_frames as wire
 from prospect.capture.machine.runtime_processes import runtime_of
 from prospect.capture.runtimes import php_runtime as php
-from prospect.capture.runtimes import ruby_methods
+from prospect.capture.runtimes import ruby_runtime
 from prospect.capture.runtimes import ruby_runtime as ruby
 from prospect.capture.runtimes.known_runtimes import read_image
 
@@ -93,8 +93,8 @@ def test_code_says_where_a_thread_of_php_has_its_globals(code, place):
 @given(st.binary(max_size=200))
 def test_any_code_and_any_file_is_read_or_left(content):
     ruby._storage(content, 0)
-    ruby_methods.table_of(((content, 0), (content, 50)))
-    ruby_methods.path_place(content, 0)
+    ruby_runtime.table_of(((content, 0), (content, 50)))
+    ruby_runtime.path_place(content, 0)
     php._current_offset(content, 0)
     php._file_offset(content)
     php._block_place(content, 0)

@@ -11,8 +11,8 @@ import pytest
 
 from prospect.abi import ruby
 from prospect.abi import runtime_frames as wire
-from prospect.capture.runtimes import ruby_methods as methods
 from prospect.capture.runtimes import ruby_runtime
+from prospect.capture.runtimes import ruby_runtime as methods
 from prospect.capture.runtimes.known_runtimes import walk_of
 from prospect.capture.runtimes.memory_machine import MemoryMachine
 from prospect.capture.runtimes.process_memory import ProcessMemory

@@ -14,8 +14,7 @@ from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
 from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.capture.v8 import function_records
-from prospect.capture.v8.compiled_code import CodeReader
-from prospect.capture.v8.function_records import FunctionRecords, signature_of
+from prospect.capture.v8.function_records import CodeReader, FunctionRecords, signature_of
 from prospect.capture.v8.functions import MODULE, FunctionReader
 from prospect.capture.v8.images import FRAME_BYTES
 

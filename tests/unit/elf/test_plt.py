@@ -5,7 +5,7 @@ import pytest
 from builders.elf import Section, Symbol, code, elf_file, rela
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
-from prospect.elf.plt import read_plt
+from prospect.elf.symbols import read_plt
 
 GOT = 0x4000
 IMPORTS = [Symbol("puts", 0, section=0), Symbol("exit", 0, section=0)]

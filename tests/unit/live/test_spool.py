@@ -7,8 +7,8 @@ import pytest
 
 from prospect.errors import RecordingError
 from prospect.files.outputs import RecordingFile
+from prospect.live.session import Spool, copy_extents
 from prospect.live.source import Mark
-from prospect.live.spool import Spool, copy_extents
 
 RECORD = bytes(range(16)) * 4
 STATE = b"state..." * 2

@@ -3,7 +3,7 @@
 import numpy as np
 
 from builders.sideband import EventLog
-from prospect.spaces.mappings import describe_mappings
+from prospect.spaces.address_spaces import describe_mappings
 from prospect.spaces.process_history import started_mappings
 from prospect.spaces.task_timeline import collect_ids
 

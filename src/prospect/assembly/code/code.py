@@ -366,14 +366,7 @@ class Function(NamedTuple):
 def decode_functions(
     functions: Sequence[Function], options: DisassemblerOptions
 ) -> list[Instructions | str]:
-    """Decode functions.
-
-    Args:
-        functions: what to decode.
-        options: how, and by what.
-
-    Returns:
-        The instructions of each, or why there are none.
+    """Return the instructions of each function, or why there are none.
 
     Raises:
         UsageError: GDB is asked for, and is not installed.

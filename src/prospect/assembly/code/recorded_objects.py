@@ -85,11 +85,7 @@ class RecordedObjects(Record):
         )
 
     def _debug_file(self, row: int, found: FoundImage) -> DebugImage | None:
-        """Find the debug file of an image.
-
-        Raises:
-            CostlyError: files of other users left no memory for it.
-        """
+        """Find the debug file of an image."""
         images = self.symbolizer.images
         debug = images.debug_file(self.keys[row], found)
         if debug is None and images.is_debug_file_costly(found):

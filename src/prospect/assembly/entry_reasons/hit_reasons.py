@@ -115,12 +115,7 @@ class _Names(Record):
         return _OWN_STATES + len(self.points) + len(self.handing) * len(self.functions)
 
     def entry_reason(self, state: int, calls: Container[str]) -> EntryReason:
-        """Return the meaning of a state other than NO_CHAIN and SILENT.
-
-        Args:
-            state: of a sample.
-            calls: names of the machine's system calls.
-        """
+        """Return the meaning of a state other than NO_CHAIN and SILENT."""
         pair = state - _OWN_STATES - len(self.points)
         if pair < 0:
             return self.points[state - _OWN_STATES].entry_reason

@@ -148,13 +148,9 @@ def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitO
 def name_all(
     placement: Placement, symbolizer: Symbolizer, builder: TableBuilder, announce: Announce
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Name each distinct (object, address) once.
+    """Name each distinct (object, address) of a placement once; `builder` takes the names.
 
-    Args:
-        placement: what is to be named.
-        symbolizer: names it.
-        builder: takes the names.
-        announce: called with which object is named, of how many.
+    `announce` is called with which object is named, of how many.
 
     Returns:
         The location row of every hit, and of every placed object its row in the profile, -1 for

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.spaces.address_spaces import Mappings
     from prospect.spaces.attribution import Attribution
-    from prospect.spaces.mappings import Mappings
     from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.runtime_code import RuntimeCode
 

@@ -114,11 +114,7 @@ def with_sample_data(
 
 
 def _columns(source: EntryPoint, raw: RawRecords) -> tuple[DataColumn, ...]:
-    """Return what a source makes of raw data.
-
-    Raises:
-        PluginError: it failed, or what it returned is none.
-    """
+    """Return what a source makes of raw data."""
     made = called(source, raw)
     try:
         return tuple(_column(name, values, len(raw)) for name, values in _checked(made).items())

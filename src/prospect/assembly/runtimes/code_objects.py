@@ -41,9 +41,6 @@ _OBJECT_BYTES = 1 << 10
 def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint64]]:
     """Give each frame an address in the code of runtimes of the recording.
 
-    Args:
-        records: stacks and names.
-
     Returns:
         The code, and u64[f] the address of each of the records' frames.
     """
@@ -187,12 +184,7 @@ def describe_ruby(text: CodeText, image: RuntimeImage) -> Described:
 
 
 class RubyLines:
-    """The lines of one instruction sequence; its bytes may be anything.
-
-    Attributes:
-        last: the last line.
-        size_bytes: memory that they take.
-    """
+    """The lines of one instruction sequence; its bytes may be anything."""
 
     def __init__(self, first: int, lines: bytes, line_bytes: int, positions: bytes) -> None:
         self._first = first

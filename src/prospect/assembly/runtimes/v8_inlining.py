@@ -317,12 +317,7 @@ def describe_v8(text: CodeText, _image: RuntimeImage) -> Described:
 
 
 class _Lines:
-    """The lines of a function as pairs of an offset and the line from there on.
-
-    Attributes:
-        last: the last line that it has.
-        size_bytes: memory of the pairs.
-    """
+    """The lines of a function as pairs of an offset and the line from there on."""
 
     def __init__(self, first: int, table: bytes) -> None:
         """Read the pairs, 32 bits each, in the order of offsets; `first` is the first line."""

@@ -411,16 +411,9 @@ def _next_above(
     among: NDArray[np.int64],
     candidates: NDArray[np.uint64],
 ) -> NDArray[np.uint64]:
-    """Return for each value the least candidate of its group that is above it.
+    """Return for each value, u64[n], its group's least candidate above it, else the largest u64.
 
-    Args:
-        group: i64[n] of each value.
-        value: u64[n].
-        among: i64[m] the group of each candidate.
-        candidates: u64[m].
-
-    Returns:
-        u64[n]; the largest number if there is none.
+    `among` has the group of each candidate, as `group` that of each value.
     """
     groups, values = np.append(group, among), np.append(value, candidates)
     is_candidate = np.arange(len(groups)) >= len(group)

@@ -19,7 +19,7 @@ from prospect.profile.model import (
     SampleTable,
     SyscallTable,
 )
-from prospect.spaces.mappings import recorded_prot
+from prospect.spaces.address_spaces import recorded_prot
 from prospect.spaces.runs import viewed_tid
 
 if TYPE_CHECKING:

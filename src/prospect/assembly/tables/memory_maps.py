@@ -22,7 +22,7 @@ from prospect.assembly.extras import counts_of, mapping_of, unpacked
 from prospect.columns import sorting
 from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import KIND_JIT
-from prospect.spaces.mappings import recorded_prot
+from prospect.spaces.address_spaces import recorded_prot
 from prospect.symbols.objects import classify
 
 if TYPE_CHECKING:

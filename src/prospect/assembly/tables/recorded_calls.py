@@ -92,17 +92,10 @@ def describe_call_counts(
     functions: FunctionTable,
     locations: LocationTable,
 ) -> CallCounts | None:
-    """Build the table.
+    """Return the table; None if nothing was counted, or the document's parts do not fit each other.
 
-    Args:
-        counted: from `read_call_counts`.
-        location_index: i32 rows of locations, those of its addresses last.
-        objects: of the profile, as `functions` and `locations`.
-        functions: see above.
-        locations: see above.
-
-    Returns:
-        None if nothing was counted, or the document's parts do not fit each other.
+    `counted` is from `read_call_counts`; `location_index` has i32 rows of locations, those of its
+    addresses last; the other tables are the profile's.
     """
     if counted is None:
         return None

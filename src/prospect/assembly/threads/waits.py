@@ -23,9 +23,14 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.table_rows import gather
-from prospect.events.record_columns import TASK_EXIT, TASK_FORK, Switches
+from prospect.events.record_columns import (
+    TASK_EXIT,
+    TASK_FORK,
+    Switches,
+    chosen_samples,
+    kept_samples,
+)
 from prospect.events.runtime_records import of_chosen_samples
-from prospect.events.sample_selection import chosen_samples, kept_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
 from prospect.records import NamedTuple, Record, replace
 from prospect.spaces.attribution import programs_at
@@ -460,13 +465,7 @@ def _no_switches() -> Switches:
 
 
 def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switches | None:
-    """Return the switches in samples of ``sched:sched_switch``, two for each; None without.
-
-    Args:
-        events: all records.
-        info: which describes the event.
-        event: its row.
-    """
+    """Return the switches in samples of ``sched:sched_switch``, two for each; None without."""
     found = _fields_of(events, event)
     if found is None:
         follows = event >= 0 and len(info.events[event].fields) > _TRACEPOINT_FIELDS

@@ -318,12 +318,7 @@ class TurnSource(Record):
     records: SchedulerRecords
 
     def added_to(self, profile: Profile, history: ProcessHistory) -> Profile:
-        """Return a profile with the turns of its threads, if any of them waits for work.
-
-        Args:
-            profile: with its waits and the times of its threads.
-            history: of the recording.
-        """
+        """Return a profile with the turns of its threads, if any of them waits for work."""
         whole = complete(profile)
         found = find_turns(whole)
         if found is None:

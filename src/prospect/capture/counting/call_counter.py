@@ -198,9 +198,6 @@ class CallCounter:
     def open(self, pid: int) -> None:
         """Load the program and find out what probes cost; nothing is counted yet.
 
-        Args:
-            pid: COMMAND, not yet executed.
-
         Raises:
             CaptureError: this kernel or this user cannot count; the message says what to do.
         """
@@ -234,10 +231,6 @@ class CallCounter:
 
     def add_hook(self, name: str, pid: int) -> None:
         """Run a hook in COMMAND where calls are counted; one that fails is left out.
-
-        Args:
-            name: of the hook.
-            pid: COMMAND, not yet executed.
 
         Raises:
             UsageError: there is none of that name.

@@ -145,11 +145,6 @@ class EntryHook:
     def __init__(self, entry_point: EntryPoint, functions: Sequence[str], pid: int) -> None:
         """Let the plug-in make its programs.
 
-        Args:
-            entry_point: the plug-in.
-            functions: names of the counted functions.
-            pid: of COMMAND, in which they run.
-
         Raises:
             PluginError: it failed, or the kernel refused what it made.
         """

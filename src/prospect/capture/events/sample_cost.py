@@ -66,9 +66,6 @@ class SampleCost(NamedTuple):
 def measure_sample_cost(plan: EventPlan) -> SampleCost | None:
     """Measure on one CPU, in less than 60 ms if it is free; this thread is bound to it meanwhile.
 
-    Args:
-        plan: what the recording samples with.
-
     Returns:
         None if the kernel refuses another event, or nothing certain came of it.
     """

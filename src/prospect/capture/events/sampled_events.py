@@ -122,11 +122,7 @@ def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEv
 
 
 def _try(event: ChosenEvent, pid: int, cpu: int) -> None:
-    """Open an event once.
-
-    Raises:
-        CaptureError: it cannot be sampled.
-    """
+    """Open an event once."""
     try:
         os.close(open_chosen(event, pid, cpu))
     except OSError as error:

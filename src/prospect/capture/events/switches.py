@@ -214,9 +214,6 @@ def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
     """Return the event that samples each time that a task is woken; without callers.
 
     These would cost more than all else, and who it was says enough.
-
-    Raises:
-        CaptureError: it is not available; says why.
     """
     from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - as below
     from prospect.capture.events.tracepoints import tracepoint_id  # noqa: PLC0415 - rarely asked for

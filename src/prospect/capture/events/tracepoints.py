@@ -55,11 +55,7 @@ def tracing_directory() -> str:
 
 @functools.cache
 def _own_mount() -> int:
-    """Mount tracefs for this process alone; return the file descriptor of its root.
-
-    Raises:
-        OSError: the kernel refused, as without CAP_SYS_ADMIN.
-    """
+    """Mount tracefs for this process alone; return the file descriptor of its root."""
     context = _call(_FSOPEN, b"tracefs", _FSOPEN_CLOEXEC)
     try:
         # Read-only is this mount alone: the file system itself is one for the whole machine.
@@ -70,11 +66,7 @@ def _own_mount() -> int:
 
 
 def _call(number: int, *arguments: bytes | int | None) -> int:
-    """Make a system call.
-
-    Raises:
-        OSError: what the kernel answered.
-    """
+    """Make a system call."""
     libc = ctypes.CDLL(None, use_errno=True)
     words = (
         ctypes.c_long(one) if isinstance(one, int) else ctypes.c_char_p(one) for one in arguments

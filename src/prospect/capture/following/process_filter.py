@@ -15,7 +15,7 @@ from prospect.capture.following import process_programs as programs
 from prospect.capture.following import wait_stacks
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.cpus import possible_cpus
-from prospect.capture.kernel.task_fields import TaskFields
+from prospect.capture.kernel.kernel_types import TaskFields
 from prospect.capture.machine.attached_tasks import descendants
 from prospect.light import Closing
 
@@ -27,11 +27,7 @@ MOST_PROCESSES = 1 << 14
 
 
 class ProcessFilter(Closing):
-    """The programs, their maps, and the processes that are followed.
-
-    Attributes:
-        maps: those of the program at events.
-    """
+    """The programs, their maps, and the processes that are followed."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_DW, BPF_W
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import EXIT, REGISTERS, Label, Reg, assemble
-from prospect.capture.kernel.task_fields import add_offset
+from prospect.capture.kernel.kernel_types import add_offset
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False

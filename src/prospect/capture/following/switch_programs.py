@@ -119,13 +119,7 @@ class Maps(NamedTuple):
 
 
 def switch_program(maps: Maps, types: SwitchOffsets, number: int) -> bytes:
-    """Return the program for sched_switch(preempt, prev, next, prev_state).
-
-    Args:
-        maps: where to write, and of whom.
-        types: of this kernel.
-        number: of the tracepoint.
-    """
+    """Return the program for sched_switch(preempt, prev, next, prev_state)."""
     if maps.switches < 0:
         return assemble(tuple(_leaving(maps)))
     return assemble(tuple(_switch(maps, types, number)))

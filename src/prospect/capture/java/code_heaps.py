@@ -142,11 +142,7 @@ class Changes(NamedTuple):
 
 
 class CodeHeaps:
-    """Knows which blocks a JVM's code cache had at the last look.
-
-    Attributes:
-        left_out: blocks that there was no room for.
-    """
+    """Knows which blocks a JVM's code cache had at the last look."""
 
     def __init__(self, memory: ProcessMemory, layout: HeapLayout) -> None:
         self._memory = memory

@@ -24,7 +24,6 @@ class JavaFunctions(Closing):
     """The reader of one recording or session.
 
     Attributes:
-        child: the process.
         pids: the processes that work for it, or have.
     """
 

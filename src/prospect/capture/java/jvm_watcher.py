@@ -17,8 +17,7 @@ from prospect.capture.java.jvm import Jvm
 from prospect.capture.java.told import Teller
 from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.kernel.scheduling import come_first
-from prospect.capture.machine.java_processes import PID, NewProcesses, jvm_base
-from prospect.capture.machine.runtime_processes import process_key
+from prospect.capture.machine.runtime_processes import PID, NewProcesses, jvm_base, process_key
 from prospect.capture.runtimes.first_runtime import share_for
 from prospect.capture.runtimes.process_memory import UnreadableError, refusal
 from prospect.capture.runtimes.users import user_of

@@ -51,7 +51,6 @@ class VmTables(NamedTuple):
     Attributes:
         offsets: of fields, by `Type::field`.
         statics: addresses of static fields, in the same way.
-        sizes: of types.
     """
 
     offsets: dict[str, int]
@@ -97,10 +96,6 @@ class VmTables(NamedTuple):
 
 def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
     """Read the tables of a JVM.
-
-    Args:
-        memory: of the process.
-        base: where its libjvm.so is loaded.
 
     Returns:
         None if the library is not relocated yet, or its constructors have not run: the process

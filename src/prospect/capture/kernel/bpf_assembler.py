@@ -52,7 +52,7 @@ class Instruction(NamedTuple):
 
     Attributes:
         target: the label that a jump goes to.
-        field: of a task, whose offset the kernel makes the immediate (`task_fields`).
+        field: of a task, whose offset the kernel makes the immediate (`kernel_types`).
     """
 
     opcode: int

@@ -36,11 +36,7 @@ class DirectoryWatch:
         self.fd = libc.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
 
     def add(self, path: bytes) -> int:
-        """Watch a directory.
-
-        Returns:
-            Its number, which does not change for another name of it; -1 if that is not possible.
-        """
+        """Watch a directory; return its number, the same by any name, or -1 if it cannot be."""
         if self.fd < 0:
             return -1
         return int(self._add(self.fd, path, _IN_CREATE | _IN_MOVED_TO | _IN_ONLYDIR))

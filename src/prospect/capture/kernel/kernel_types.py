@@ -1,10 +1,12 @@
 """Offsets of fields of kernel structures: of a task, and on the way from it to its user memory.
 
-They are read from the kernel's own types, which are searched as bytes, not decoded: there are
-100,000 of them.
+Either the kernel fills them into a program (`TaskFields`), from Linux 5.17 on, or they are read
+from the kernel's own types (`kernel_types`), which takes 20 ms before Linux 6.16. These are
+searched as bytes, not decoded: there are 100,000 of them.
 
 Defined by: ``Documentation/bpf/btf.rst``; struct btf_header, btf_type and btf_member in
-``include/uapi/linux/btf.h``, Linux 6.18.
+``include/uapi/linux/btf.h``, Linux 6.18; struct bpf_core_relo in ``include/uapi/linux/bpf.h``,
+check_core_relo() in ``kernel/bpf/verifier.c`` and bpf_core_apply() in ``kernel/bpf/btf.c``.
 """
 
 from __future__ import annotations
@@ -13,11 +15,15 @@ import mmap
 import struct
 
 from prospect.abi import bpf as abi
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel import bpf_objects
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from prospect.capture.kernel.bpf_assembler import Instruction, Label, Reg
 
     Types = bytes | mmap.mmap
 
@@ -179,3 +185,74 @@ class _Types:
                 return {}
             found[self._data[begin : self._data.find(b"\0", begin)]] = bits // 8
         return found
+
+
+OLDEST_LINUX = (5, 17)
+# Their offsets in our own structure: 4 bytes each, one after the other.
+_OFFSETS = {"pid": 0, "tgid": 4}
+_INTEGER, _TASK, _PROTOTYPE, _FUNCTION = 1, 2, 3, 4
+_INTEGER_BYTES, _INTEGER_IS_SIGNED = 4, 1 << 24
+_TYPE_KIND_SHIFT = 24
+
+
+def add_offset(register: Reg, field: str) -> Instruction:
+    """Return the instruction that adds a field's offset, known to the kernel, to a register."""
+    return asm.alu(abi.BPF_ADD, register, _OFFSETS[field])._replace(field=field)
+
+
+class TaskFields:
+    """The types by which programs name fields of a task.
+
+    A program is loaded with its own types: a ``task_struct`` that has only the fields it reads, at
+    offsets of our choice. The kernel looks for fields of these names in its own types, and puts
+    their offsets into the instructions.
+    """
+
+    def __init__(self) -> None:
+        """Load them.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        self._strings = bytearray(b"\0")
+        self._paths: dict[str, int] = {}
+        self.fd = bpf_objects.load_types(self._types(), bytes(self._strings))
+
+    def load_raw_tracepoint_program(self, name: str, program: Sequence[Instruction | Label]) -> int:
+        """Load a program that has such fields; return its descriptor.
+
+        Raises:
+            OSError: the kernel refused; EINVAL before Linux 5.17.
+        """
+        places = b"".join(
+            struct.pack("=4I", at, _TASK, self._paths[field], abi.BPF_CORE_FIELD_BYTE_OFFSET)
+            for at, field in asm.fields_of(program)
+        )
+        relocations = bpf_objects.Relocations(self.fd, _FUNCTION, places)
+        return bpf_objects.load_raw_tracepoint_program(name, asm.assemble(program), relocations)
+
+    def _types(self) -> bytes:
+        bits = 8 * _INTEGER_BYTES
+        types = self._type("int", abi.BTF_KIND_INT, _INTEGER_BYTES)
+        types += struct.pack("=I", _INTEGER_IS_SIGNED | bits)
+        size = _INTEGER_BYTES * len(_OFFSETS)
+        types += self._type("task_struct", abi.BTF_KIND_STRUCT, size, len(_OFFSETS))
+        for number, (field, offset) in enumerate(_OFFSETS.items()):
+            types += struct.pack("=3I", self._string(field), _INTEGER, 8 * offset)
+            # The path to it: the first task, its member of this number.
+            self._paths[field] = self._string(f"0:{number}")
+        types += self._type("", abi.BTF_KIND_FUNC_PROTO, _INTEGER)
+        return types + self._type("program", abi.BTF_KIND_FUNC, _PROTOTYPE)
+
+    def _type(self, name: str, kind: int, size_or_type: int, members: int = 0) -> bytes:
+        return struct.pack(
+            "=3I", self._string(name), kind << _TYPE_KIND_SHIFT | members, size_or_type
+        )
+
+    def _string(self, text: str) -> int:
+        """Return where a string begins in those of the types."""
+        if not text:
+            return 0
+        at = len(self._strings)
+        self._strings += text.encode() + b"\0"
+        return at

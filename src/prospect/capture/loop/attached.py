@@ -86,11 +86,7 @@ class Attached(Closing):
 
 
 def _opened(pid: int) -> int:
-    """Return a descriptor of a process.
-
-    Raises:
-        CaptureError: there is none that could be attached to.
-    """
+    """Return a descriptor of a process."""
     try:
         fd = os.pidfd_open(pid)
     except (OSError, OverflowError) as error:

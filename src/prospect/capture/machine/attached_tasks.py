@@ -125,11 +125,7 @@ def threads_of(pid: int) -> list[int]:
 
 
 def _may_follow(threads: list[int], attr: EventAttr, cpu: int) -> bool:
-    """Say whether one of a process's threads is still there to follow.
-
-    Raises:
-        OSError: the kernel refuses it.
-    """
+    """Say whether one of a process's threads is still there to follow."""
     for thread in threads:
         try:
             os.close(perf_syscalls.perf_event_open(attr.pack(), thread, cpu))

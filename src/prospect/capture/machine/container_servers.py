@@ -157,11 +157,7 @@ def _texts(message: bytes) -> dict[int, str]:
 
 
 def _call(path: str, root: str, owner: int) -> bytes:
-    """Return the message that a runtime answers an empty one with.
-
-    Raises:
-        OSError: it cannot be asked, or does not answer.
-    """
+    """Return the message that a runtime answers an empty one with."""
     place = walk(path.encode(), {owner}, root=root.encode(), follow_last=False)
     try:
         facts = os.fstat(place)
@@ -180,11 +176,7 @@ def _call(path: str, root: str, owner: int) -> bytes:
 
 
 class _Answer:
-    """One call over a connection.
-
-    Args:
-        connection: a new one.
-    """
+    """One call over a connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

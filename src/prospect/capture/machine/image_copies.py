@@ -87,12 +87,7 @@ class ImageCopy(NamedTuple):
 
 
 class Copied(Record, frozen=False):
-    """A copy while the recording goes on.
-
-    Attributes:
-        facts: of it.
-        ranges: where it was mapped.
-    """
+    """A copy while the recording goes on."""
 
     facts: ImageCopy
     ranges: dict[Range, None]
@@ -266,11 +261,7 @@ class ImageCopies:
         return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
 
     def _copy(self, fd: int, pieces: list[Range]) -> None:
-        """Append pieces of a file to the copies.
-
-        Raises:
-            OSError: it cannot be read, is cut by now, or there is no memory.
-        """
+        """Append pieces of a file to the copies."""
         os.lseek(self._fd, self._end, os.SEEK_SET)
         for offset, length in pieces:
             done = 0

@@ -356,11 +356,7 @@ def _started_at(directory: str) -> float:
 
 
 def _open_below(directory_fd: int, name: bytes) -> int:
-    """Open the path of what has a name in a directory, unless something is mounted there.
-
-    Raises:
-        OSError: there is nothing, or it is another file system's.
-    """
+    """Open the path of what has a name in a directory, unless something is mounted there."""
     how = _OPEN_HOW.pack(_PATH_ONLY, 0, _RESOLVE_NO_XDEV)
     libc = ctypes.CDLL(None, use_errno=True)
     size = ctypes.c_size_t(len(how))

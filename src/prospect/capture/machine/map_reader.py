@@ -299,11 +299,7 @@ class _Group:
 
 
 class CpuLimits:
-    """Follows the groups of some processes.
-
-    Args:
-        proc: where /proc is.
-    """
+    """Follows the groups of some processes."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc

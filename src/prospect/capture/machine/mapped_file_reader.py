@@ -19,12 +19,11 @@ import time
 
 from prospect.capture.kernel.procfs import living_thread, read_if_there
 from prospect.capture.machine.image_copies import DELETED, ImageCopies
-from prospect.capture.machine.java_processes import JvmNews
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
 from prospect.capture.machine.mapping_records import MappingRecord, drained
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
-from prospect.capture.machine.runtime_processes import FirstRuntime
+from prospect.capture.machine.runtime_processes import FirstRuntime, JvmNews
 from prospect.capture.machine.synthesis import Map
 from prospect.files.child import told
 from prospect.light import monotonic_ns
@@ -186,12 +185,7 @@ class FileReader:
     """Knows the files that were mapped so far."""
 
     def __init__(self, found: ReadFiles, copies: ImageCopies | None = None) -> None:
-        """Know none.
-
-        Args:
-            found: takes what is read.
-            copies: takes copies of files that will be gone.
-        """
+        """Know none."""
         self._found = found
         self._copies = copies or ImageCopies()
         self._versions: dict[File, _Version] = {}

@@ -48,7 +48,7 @@ class MappedFiles(Closing):
         reader: the reader's process.
         python_fd: has a byte to read once Python runs, and is at its end if nobody looks for
             that; -1 if that is not wanted.
-        jvms_fd: gives the processes that map HotSpot, as `java_processes` writes them.
+        jvms_fd: gives the processes that map HotSpot, as `runtime_processes` writes them.
         limits: sentences about what could not be read.
         documents: `memory_maps`, `groups`, `throttled` and `containers` as docs/recording.md
             describes them, once finished, as far as there are any.

@@ -12,8 +12,7 @@ import os
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import list_pids, read_maps, read_short
-from prospect.capture.machine.java_processes import is_jvm
-from prospect.capture.machine.runtime_processes import may_be_runtime
+from prospect.capture.machine.runtime_processes import is_jvm, may_be_runtime
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
 

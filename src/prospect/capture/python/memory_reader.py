@@ -364,11 +364,7 @@ class MemoryFrames(Closing):
             sample.ring.insert(sample.position, records)
 
     def _records_of(self, process: SampledProcess, tid: int) -> tuple[int, list[bytes]]:
-        """Return when it read the frames, and the records of the walker's, the stack at last.
-
-        Raises:
-            UnreadableError: the memory cannot be read.
-        """
+        """Return when it read the frames, and the records of the walker's, the stack at last."""
         own_tid = process.own_tid(tid)
         if process.python:
             return self._python_records(process, process.python, own_tid)
@@ -462,11 +458,7 @@ _PARTS = ((wire.KIND_NAME, wire.MOST_NAME_BYTES), (wire.KIND_FILE, wire.MOST_FIL
 
 
 class NameReader:
-    """Reads the names of one interpreter's code objects; forked processes share it.
-
-    Attributes:
-        refused: names that there was no room for.
-    """
+    """Reads the names of one interpreter's code objects; forked processes share it."""
 
     def __init__(self, image: int, layout: CodeLayout) -> None:
         self._image = image
@@ -530,11 +522,7 @@ class NameReader:
     def _text(
         self, memory: ProcessMemory, place: int, length: int, state: int, most: int
     ) -> tuple[int, bytes]:
-        """Return the `status` of a str's record, and its text.
-
-        Raises:
-            UnreadableError: it is none, or is not in memory.
-        """
+        """Return the `status` of a str's record, and its text."""
         state >>= self._layout.state_shift
         width = state >> _KIND_SHIFT & _KIND_MASK
         if width not in _KINDS:

@@ -47,13 +47,7 @@ _AGAIN_NS, _NEVER_NS = 1_000_000_000, 1 << 63
 
 
 class PythonReader:
-    """Reads frames of a CPython process.
-
-    Attributes:
-        frames: of its threads.
-        code_layout: of its code objects.
-        description: the record on its interpreter.
-    """
+    """Reads frames of a CPython process."""
 
     def __init__(self, memory: ProcessMemory, image: int, interpreter: Placed) -> None:
         self.frames = FrameReader(memory, interpreter)

@@ -61,7 +61,6 @@ class File:
 
     Attributes:
         kind, machine: ET_* and EM_*.
-        segments: the loaded ones.
     """
 
     def __init__(self, fd: int) -> None:

@@ -123,12 +123,7 @@ def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001
 
 
 def _current_offset(code: bytes, shift: int) -> int:
-    """Return where the globals have the innermost call, 0 if the code is not known.
-
-    Args:
-        code: of zend_is_executing().
-        shift: from the globals to it.
-    """
+    """Return where the globals have the innermost call, 0 if the code is not known."""
     for at in range(len(code) - _COMPARE_BYTES):
         if not code.startswith(_COMPARE, at):
             continue

@@ -96,11 +96,7 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
 
 
 class RuntimeFrames(Closing):
-    """The watcher of one recording.
-
-    Attributes:
-        child: the watcher's process.
-    """
+    """The watcher of one recording."""
 
     def __init__(self) -> None:
         self.child = Child()

@@ -294,7 +294,7 @@ class _Watcher:
 
     def _register_functions(self, number: int, pid: int, uid: int, found: Placed) -> None:
         if self._functions is None:
-            from prospect.capture.kernel.bpf_rings import BpfRing  # noqa: PLC0415 - once V8 is met
+            from prospect.capture.kernel.bpf_objects import BpfRing  # noqa: PLC0415 - once V8 is met
             from prospect.capture.runtimes.walk_parts import NEWS_BYTES  # noqa: PLC0415 - likewise
             from prospect.capture.v8.new_functions import (  # noqa: PLC0415 - likewise
                 NewFunctions,

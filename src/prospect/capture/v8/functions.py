@@ -242,11 +242,7 @@ class FunctionReader:
         return found
 
     def _pieces(self, string: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
-        """Give the text of a string in pieces, with the bytes that a character takes.
-
-        Raises:
-            UnreadableError: it is stored in a way that is not known, or is gone.
-        """
+        """Give the text of a string in pieces, with the bytes that a character takes."""
         left = most_bytes
         todo = [_Slice(string, 0, _MOST_CHARACTERS, 0)]
         for _ in range(MOST_STRING_PARTS):
@@ -272,11 +268,7 @@ class FunctionReader:
                 yield self._memory.read(text + width * part.begin + offset, piece), width
 
     def _parts(self, part: _Slice, stored: int) -> list[_Slice]:
-        """Return what a part of a string that has no text of its own consists of, the last first.
-
-        Raises:
-            UnreadableError: it is stored in a way that is not known, or is gone.
-        """
+        """Return the parts of a string that has no text of its own, the last first."""
         string, begin, end, depth = part
         first = self._memory.number(string - 1 + v8.STRING_FIRST)
         if stored == v8.THIN:
@@ -316,12 +308,7 @@ class FunctionReader:
 
 
 def signature_of(content: bytes, layout: Layout) -> int:
-    """Return the script and, mixed into it, the number that a function has in its script.
-
-    Args:
-        content: a SharedFunctionInfo.
-        layout: of it.
-    """
+    """Return the script and, mixed into it, the number that a function has in its script."""
     (script,) = _WORD.unpack_from(content, layout.script)
     (flags,) = _WORD.unpack_from(content, layout.flags)
     return int(script + (flags >> 32 << 32) & _MASK)

@@ -129,10 +129,6 @@ class StackWalker:
     """Reads the frames of one process's threads.
 
     A walk is the record of a stack, and what `NewFunctions` is to be told of its functions.
-
-    Attributes:
-        pid, image, placed: of the process and its V8.
-        description: the record on it.
     """
 
     def __init__(self, memory: ProcessMemory, image: int, placed: Placed) -> None:
@@ -275,11 +271,7 @@ class StackWalker:
     def _frames(
         self, frame: int, sampled: Sampled, stack: _Stack, *, runs: bool
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Give (function or 0, code of an entry or instruction, last, mark) of each frame.
-
-        Raises:
-            UnreadableError: there is no frame where one should be.
-        """
+        """Give (function or 0, code of an entry or instruction, last, mark) of each frame."""
         begin, end = self.placed.text
         at, mark = (sampled.instruction, v8.RUNS) if runs else (0, 0)
         for _ in range(wire.MOST_FRAMES + 1):

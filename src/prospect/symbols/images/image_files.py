@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import VARIABLE
-from prospect.files.named_files import open_file, open_link, open_named, open_received
+from prospect.files.named_files import ServedMounts, open_file, open_link, open_named, open_received
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted, weakest
-from prospect.files.served_mounts import ServedMounts
 from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple

@@ -32,9 +32,15 @@ from prospect.elf import elf_layout
 from prospect.elf.frame_entries import read_frames
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
-from prospect.elf.plt import PLT_SECTIONS, read_plt
 from prospect.elf.sframe import read_sframe
-from prospect.elf.symbols import ElfSymbols, area_at, read_symbols, read_without_sections
+from prospect.elf.symbols import (
+    PLT_SECTIONS,
+    ElfSymbols,
+    area_at,
+    read_plt,
+    read_symbols,
+    read_without_sections,
+)
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
 from prospect.records import Record, field_names, replace

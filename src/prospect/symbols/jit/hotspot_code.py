@@ -142,11 +142,7 @@ class HotspotWalk(DumpWalk):
 
 
 class HotspotCode(JitCode, eq=False):
-    """The code of a JVM, ready to be asked.
-
-    Attributes:
-        walk: what its file has besides code.
-    """
+    """The code of a JVM, ready to be asked."""
 
     walk: HotspotWalk
 
@@ -311,14 +307,9 @@ def _line_entries(data: memoryview, shift: int) -> list[tuple[int, int]]:
 
 
 def read_hotspot(path: bytes, data: bytes) -> HotspotCode | None:
-    """Read what a reader of a JVM recorded.
+    """Return what a reader of a JVM recorded, None for nothing; anybody may have written `data`.
 
-    Args:
-        path: what its code is known as.
-        data: the records, which anybody may have written.
-
-    Returns:
-        None if there is nothing in it.
+    `path` is what its code is known as.
     """
     walks: list[HotspotWalk] = []
 
