@@ -36,6 +36,8 @@ LONGEST_LOOK_S = 10.0
 CPU_LIMIT_PERCENT, MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES = 0.5, "200M", "400M"
 # The daemon goes without something from this share of a limit on, so that it stays below.
 LIMIT_SHARE = 0.9
+# Memory is looked at this often while a window is made: each look takes 20 us.
+PEAK_LOOK_S = 0.02
 # It forgets the names that it keeps if it has more than this share of its memory between windows.
 KEPT_SHARE = 0.6
 # CPU time is compared over this long at least, as one window may have a large new program in it,

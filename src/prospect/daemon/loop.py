@@ -33,6 +33,7 @@ from prospect.daemon.metrics import MetricsServer, is_address, metrics_text, wri
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
 from prospect.daemon.status import (
+    PeakMemory,
     Totals,
     figures_of,
     keep_status,
@@ -120,7 +121,7 @@ class Daemon:
         self._next_options: DaemonOptions | None = None
         self._metrics_complaint = ""
         self._metrics_server: MetricsServer | None = None
-        self._totals = Totals()
+        self._totals, self._peak = Totals(), PeakMemory()
         self._shipping = Shipping(store, self._options, say)
         self._pushing = Pushing(store, self._options, say)
         self._writing = StoreWriting(store, self._options.keep, say, self._shipping.set_aside)
@@ -242,10 +243,10 @@ class Daemon:
         return not self._ending.has_begun
 
     def _keep_small(self) -> None:
-        if self._sampling:
+        if self._sampling and self._sampling.has_much:
             try:
-                with self._ending.in_time():
-                    self._sampling.keep_small()
+                with self._peak.watched(), self._ending.in_time():
+                    self._sampling.take_in()
             except TooLateError:
                 self._lose_last_window()
 
@@ -260,7 +261,7 @@ class Daemon:
             return
         began_s = time.monotonic()
         try:
-            with self._ending.in_time():
+            with self._peak.watched(), self._ending.in_time():
                 window, lost = self._sampling.take()
         except TooLateError:
             self._lose_last_window()
@@ -289,7 +290,7 @@ class Daemon:
         if self._sampling is None:
             return
         before = self._ceiling.options
-        used = used_now(self._sampling.child_pids, self._writing)
+        used = used_now(self._sampling.child_pids, self._writing, self._peak)
         has_changed = self._ceiling.note(used)
         # Reading names makes the peak: those that are forgotten make it again.
         if resident_bytes() > KEPT_SHARE * self._options.memory_limit_bytes:

@@ -205,22 +205,26 @@ class Sampling(Closing):
 
     @property
     def look_again_s(self) -> float:
-        """In how many seconds `keep_small` should be called."""
+        """In how many seconds `has_much` should be asked."""
         return LOOK_S if self._has_copies else LOOK_WITHOUT_COPIES_S
 
     @property
     def _has_copies(self) -> bool:
         return self._options.call_graph not in {"", "fp"}
 
-    def keep_small(self) -> None:
-        """Take in the records if there are many: copies of stacks, or Python functions.
+    @property
+    def has_much(self) -> bool:
+        """Whether many records wait: copies of stacks, or names of Python functions."""
+        most = MOST_WAITING_BYTES if self._has_copies else MOST_WAITING_WITHOUT_COPIES_BYTES
+        return self._session.waiting_bytes > most
+
+    def take_in(self) -> None:
+        """Take the records in that wait.
 
         Raises:
             CaptureError: the system cannot be sampled any more.
         """
-        most = MOST_WAITING_BYTES if self._has_copies else MOST_WAITING_WITHOUT_COPIES_BYTES
-        if self._session.waiting_bytes > most:
-            self._session.advance()
+        self._session.advance()
 
     @property
     def child_pids(self) -> list[int]:

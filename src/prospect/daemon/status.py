@@ -6,21 +6,23 @@ import json
 import os
 import re
 import resource
+import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.daemon.ceiling import STEPS, Used
-from prospect.daemon.daemon_limits import MOST_STATUS_BYTES
+from prospect.daemon.daemon_limits import MOST_STATUS_BYTES, PEAK_LOOK_S
 from prospect.profile.run_notes import left_out_notes
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.segments import FUNCTIONS, SAMPLES
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prospect.daemon.ceiling import Ceiling
     from prospect.daemon.window_writing import StoreWriting
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 # The file of the store that has the last status.
 STATUS = "status"
 SCHEMA = "prospect-daemon/1"
-_SIZES = re.compile(rb"^(VmHWM|VmRSS|RssFile):\s*(\d+) kB", re.MULTILINE)
+_SHARED = re.compile(rb"^RssShmem:\s*(\d+) kB", re.MULTILINE)
 _PRIVATE = re.compile(rb"^Private_Dirty:\s*(\d+) kB", re.MULTILINE)
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -114,26 +116,56 @@ def figures_of(
     }
 
 
-def used_now(sampling_pids: Iterable[int], writing: StoreWriting) -> Used:
+class PeakMemory:
+    """The most memory of this process without pages of files, while windows are made.
+
+    The kernel's own peak (VmHWM) has the pages of files too, such as those of a large program whose
+    symbols are read, and takes them back when others want memory.
+
+    Source: proc_pid_statm(5), proc_pid_status(5).
+    """
+
+    def __init__(self) -> None:
+        self._most_bytes = 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at it during the block, from another thread."""
+        done = Event()
+        thread = Thread(target=self._look, args=(done,), name="peak-memory")
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def taken(self) -> int:
+        """Return the most since the last call, in bytes."""
+        with open("/proc/self/status", "rb") as file:
+            shared = _SHARED.search(file.read())
+        most_bytes, self._most_bytes = max(self._most_bytes, _own_bytes()), 0
+        return most_bytes + (1024 * int(shared[1]) if shared else 0)
+
+    def _look(self, done: Event) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the other thread's
+        while not done.wait(PEAK_LOOK_S):
+            self._most_bytes = max(self._most_bytes, _own_bytes())
+
+
+def used_now(sampling_pids: Iterable[int], writing: StoreWriting, peak: PeakMemory) -> Used:
     """Return what the daemon took so far.
 
-    Its peak of memory is that since the last call, without pages of files.
-
-    Source: proc_pid_clear_refs(5), proc_pid_smaps(5), proc_pid_status(5).
+    Source: proc_pid_smaps(5).
 
     Args:
         sampling_pids: processes that sample next to this one; what they share with it counts once.
         writing: its process has had most memory while this one had no more than now.
+        peak: of this one since the last call.
     """
     sampling_pids = list(sampling_pids)
-    with open("/proc/self/status", "rb") as file:
-        sizes = {name: 1024 * int(kb) for name, kb in _SIZES.findall(file.read())}
-    with suppress(OSError), open("/proc/self/clear_refs", "wb") as file:
-        file.write(b"5")
-    # The kernel takes back pages of files, such as symbol tables, when others want memory.
-    peak_bytes, now_bytes = (sizes[one] - sizes[b"RssFile"] for one in (b"VmHWM", b"VmRSS"))
-    peak_bytes += sum(map(_private_bytes, writing.pids))
-    peak_bytes = max(peak_bytes, now_bytes + writing.child_bytes)
+    peak_bytes = peak.taken() + sum(map(_private_bytes, writing.pids))
+    peak_bytes = max(peak_bytes, peak.taken() + writing.child_bytes)
     peak_bytes += sum(map(_private_bytes, sampling_pids))
     return Used(time.monotonic(), _used_s(sampling_pids, writing), peak_bytes)
 
@@ -182,8 +214,19 @@ def _objects_without_names(window: Window) -> int:
 
 def resident_bytes() -> int:
     """Return the memory of this process now, in bytes."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * _PAGE_BYTES
+    return _pages()[0] * _PAGE_BYTES
+
+
+def _own_bytes() -> int:
+    """Return the memory of this process now that is no file's and that no other one has."""
+    resident, shared = _pages()
+    return (resident - shared) * _PAGE_BYTES
+
+
+def _pages() -> tuple[int, int]:
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+    return resident, shared
 
 
 def _private_bytes(pid: int) -> int:

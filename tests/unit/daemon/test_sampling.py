@@ -27,10 +27,13 @@ def test_copies_of_stacks_are_taken_in_before_the_window_ends(monkeypatch, call_
     monkeypatch.setattr(sampling, "LiveSession", lambda *_, **__: session)
     one = Sampling(DaemonOptions(call_graph=call_graph))
     assert (one.look_again_s < 5) == looks
-    one.keep_small()
-    assert not taken
+    assert not one.has_much
+    # Decoded, records take four times their memory; with copies there are ten times as many.
+    session.waiting_bytes = 8 << 20
+    assert one.has_much != looks
     session.waiting_bytes = 32 << 20
-    one.keep_small()
+    assert one.has_much
+    one.take_in()
     assert len(taken) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from builders.stored import window_at
 from prospect.cli.control import status_text
 from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.daemon_options import DaemonOptions
-from prospect.daemon.status import Totals, figures_of
+from prospect.daemon.status import PeakMemory, Totals, figures_of
 from prospect.daemon.window_writing import StoreWriting
 from prospect.profile.naming import NameSource
 from prospect.store.directory import StoreDirectory
@@ -83,3 +84,25 @@ def test_the_table_has_every_figure_a_person_asks_for(told):
     assert f"left out   {totals.left_out[0]}\n" in status_text(status)
     status["left_out"] = ["Limits: short windows: 2.", "Names: 1.", "Limits: few names: 3."]
     assert "left out   Limits: short windows: 2; few names: 3. Names: 1.\n" in status_text(status)
+
+
+def test_the_peak_has_memory_that_was_given_back_and_no_pages_of_files(tmp_path):
+    large, peak = 64 << 20, PeakMemory()
+    file = tmp_path / "symbols"
+    file.write_bytes(bytes(large))
+    before = peak.taken()
+    with (
+        peak.watched(),
+        file.open("rb") as opened,
+        mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as content,
+    ):
+        assert content.find(b"x") < 0  # all its pages are this process's now
+        time.sleep(0.1)
+    assert peak.taken() - before < large / 2
+    with peak.watched():
+        block = np.ones(large, np.uint8)
+        time.sleep(0.2)
+        del block
+    assert large * 0.9 < peak.taken() - before < large * 1.5
+    # From one call to the next.
+    assert peak.taken() - before < large / 2
