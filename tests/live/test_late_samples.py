@@ -17,9 +17,10 @@ from prospect.profile.model import CPUMODE_KERNEL, CPUMODE_USER
 
 pytestmark = pytest.mark.live
 
-# First a process sets a timer again and again, each time with interrupts masked; then it fills user
-# space with zeros, with interrupts on all the time. Another one stays in user mode meanwhile: what
-# is usual on a CPU is told by such samples. By its own clock, so that others may take CPUs away.
+# A process sets a timer again and again, each time with interrupts masked; then it fills user space
+# with zeros, with interrupts on all the time; both in turn, as the host delays all more at
+# some times than at others. Another one stays in user mode meanwhile: what is usual on a CPU is
+# told by such samples. By its own clock, so that others may take CPUs away.
 LOAD = """
 import os, signal, time
 cpus = sorted(os.sched_getaffinity(0))
@@ -29,14 +30,15 @@ if not other:
     while True:
         sum(range(10_000))
 os.sched_setaffinity(0, cpus[:1])
-while time.process_time() < 1.2:
-    for _ in range(1000):
-        signal.setitimer(signal.ITIMER_REAL, 1000)
-signal.setitimer(signal.ITIMER_REAL, 0)
+room = bytearray(1 << 20)
 with open("/dev/zero", "rb", buffering=0) as zeros:
-    room = bytearray(1 << 20)
-    while time.process_time() < 2.5:
-        zeros.readinto(room)
+    for turn in range(20):
+        while time.process_time() < 0.25 * turn + 0.12:
+            for _ in range(1000):
+                signal.setitimer(signal.ITIMER_REAL, 1000)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while time.process_time() < 0.25 * (turn + 1):
+            zeros.readinto(room)
 os.kill(other, signal.SIGKILL)
 os.waitpid(other, 0)
 """
