@@ -5,8 +5,10 @@ import zlib
 
 import pytest
 
+from builders.jitdump import DumpBuilder
+from builders.jvm import CODE
 from prospect.assembly.placing import jit
-from prospect.assembly.placing.jit import recorded_copies
+from prospect.assembly.placing.jit import read_jvms, recorded_copies
 from prospect.symbols.naming_options import MapCopy
 
 
@@ -53,3 +55,35 @@ def test_a_copy_that_unpacks_to_more_than_was_recorded(monkeypatch):
     monkeypatch.setattr(jit, "LARGEST_COPY_BYTES", 1000)
     found = recorded_copies({"jit_files": [entry(bytes(1 << 24))]})
     assert len(found.maps[7][0].text) == 1000
+
+
+def jvm(pid, *names):
+    dump = DumpBuilder()
+    for place, name in enumerate(names, 1):
+        dump.load(place, 0x1000 * place, CODE, name)
+    return pid, entry(bytes(dump.content))["zlib"]
+
+
+def test_the_code_of_a_jvm_is_read_again_only_if_there_is_more():
+    first, other = jvm(7, b"A.run"), jvm(8, b"B.run")
+    (pid, code), (other_pid, other_code) = read_jvms([first, other])
+    assert (pid, other_pid) == (7, 8)
+    assert len(code.dump) == len(other_code.dump) == 1
+    (_, same), (_, grown) = read_jvms([first, jvm(8, b"B.run", b"C.run")])
+    assert same is code
+    assert len(grown.dump) == 2
+    # What was not asked for is forgotten, and what is damaged is nobody's.
+    assert read_jvms([(7, "*not base64*")]) == []
+    ((_, again),) = read_jvms([first])
+    assert again is not code
+    assert len(again.dump) == 1
+
+
+def test_jvms_that_unpack_to_more_than_all_may_have_are_left_out(monkeypatch):
+    both = [jvm(7, b"A.run"), jvm(8, b"B.run")]
+    monkeypatch.setattr(jit, "_MOST_COPIED_BYTES", 1)
+    assert read_jvms(both) == []
+    size = len(zlib.decompress(base64.b64decode(both[0][1])))
+    monkeypatch.setattr(jit, "_MOST_COPIED_BYTES", size)
+    for _ in range(2):  # known or not
+        assert [pid for pid, _ in read_jvms(both)] == [7]

@@ -198,11 +198,6 @@ def _markers(events: Events) -> list[_Marker]:
     return list(found.values())
 
 
-# What the last profile read of JVMs: a session asks for each window, and most JVMs have no new code
-# then.
-_known_jvms: dict[tuple[bytes, str], HotspotCode] = {}
-
-
 def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Marker, HotspotCode]]:
     """Read what was recorded of sampled JVMs, with the mapping of the library of each."""
     if jvms:
@@ -210,30 +205,13 @@ def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Mar
         jvms = [jvm for jvm in jvms if jvm[0] in sampled]
     if not jvms:
         return []
-    # Only here is there code of a JVM to parse.
-    from prospect.symbols.jit.hotspot_code import read_hotspot  # noqa: PLC0415 - few recordings have any
-
     mmaps = events.mmaps
     names = [row for row in _mapped_names(events) if _JVM.fullmatch(events.names[row])]
     rows = np.flatnonzero(np.isin(mmaps.name, names) & np.isin(mmaps.pid, [pid for pid, _ in jvms]))
     ends = _next_execs(events.tasks, mmaps.pid.take(rows), mmaps.order.take(rows))
     pids = mmaps.pid.take(rows).tolist()
     found = []
-    left = _MOST_COPIED_BYTES
-    known = dict(_known_jvms)
-    _known_jvms.clear()
-    for number, (pid, packed) in enumerate(jvms):
-        key = b"[JVM %d.%d]" % (pid, number), packed
-        code = known.get(key)
-        if code is None:
-            data = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
-            left -= len(data)
-            code = read_hotspot(key[0], data)
-        else:
-            left -= len(code.dump.data)
-        if code is None:
-            continue
-        _known_jvms[key] = code
+    for pid, code in read_jvms(jvms):
         # If a process ran several programs, the one whose library was mapped when it was read.
         opened_ns = code.dump.opened_ns
         mine = [
@@ -244,6 +222,40 @@ def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Mar
         if mine:
             row, end_ns = mine[0]
             found.append((_Marker(row, pid, code.path, end_ns), code))
+    return found
+
+
+# What `read_jvms` returned last, by name and content: a session asks for each window, and most JVMs
+# have no new code then.
+_known_jvms: dict[tuple[bytes, str], HotspotCode] = {}
+
+
+def read_jvms(jvms: list[tuple[int, str]]) -> list[tuple[int, HotspotCode]]:
+    """Read recorded code of JVMs that has changed since the last call.
+
+    Args:
+        jvms: process id and records of each, as `JitCopies` has them.
+
+    Returns:
+        Process id and code of those that have any, in their order.
+    """
+    # Only here is there code of a JVM to parse.
+    from prospect.symbols.jit.hotspot_code import read_hotspot  # noqa: PLC0415 - few recordings have any
+
+    found = []
+    known, left = dict(_known_jvms), _MOST_COPIED_BYTES
+    _known_jvms.clear()
+    for number, (pid, packed) in enumerate(jvms):
+        key = b"[JVM %d.%d]" % (pid, number), packed
+        code = known.get(key)
+        size = len(code.dump.data) if code else 0
+        if code is None or size > left:
+            data = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
+            code, size = read_hotspot(key[0], data), len(data)
+        left -= size
+        if code is not None:
+            _known_jvms[key] = code
+            found.append((pid, code))
     return found
 
 
