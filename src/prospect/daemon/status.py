@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The file of the store that has the last status.
 STATUS = "status"
 SCHEMA = "prospect-daemon/1"
-_SHARED = re.compile(rb"^RssShmem:\s*(\d+) kB", re.MULTILINE)
+_OWN = re.compile(rb"^Rss(?:Anon|Shmem):\s*(\d+) kB", re.MULTILINE)
 _PRIVATE = re.compile(rb"^Private_Dirty:\s*(\d+) kB", re.MULTILINE)
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -122,7 +122,7 @@ class PeakMemory:
     The kernel's own peak (VmHWM) has the pages of files too, such as those of a large program whose
     symbols are read, and takes them back when others want memory.
 
-    Source: proc_pid_statm(5), proc_pid_status(5).
+    Source: proc_pid_status(5).
     """
 
     def __init__(self) -> None:
@@ -142,10 +142,8 @@ class PeakMemory:
 
     def taken(self) -> int:
         """Return the most since the last call, in bytes."""
-        with open("/proc/self/status", "rb") as file:
-            shared = _SHARED.search(file.read())
         most_bytes, self._most_bytes = max(self._most_bytes, _own_bytes()), 0
-        return most_bytes + (1024 * int(shared[1]) if shared else 0)
+        return most_bytes
 
     def _look(self, done: Event) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the other thread's
@@ -165,7 +163,7 @@ def used_now(sampling_pids: Iterable[int], writing: StoreWriting, peak: PeakMemo
     """
     sampling_pids = list(sampling_pids)
     peak_bytes = peak.taken() + sum(map(_private_bytes, writing.pids))
-    peak_bytes = max(peak_bytes, peak.taken() + writing.child_bytes)
+    peak_bytes = max(peak_bytes, _own_bytes() + writing.child_bytes)
     peak_bytes += sum(map(_private_bytes, sampling_pids))
     return Used(time.monotonic(), _used_s(sampling_pids, writing), peak_bytes)
 
@@ -214,19 +212,14 @@ def _objects_without_names(window: Window) -> int:
 
 def resident_bytes() -> int:
     """Return the memory of this process now, in bytes."""
-    return _pages()[0] * _PAGE_BYTES
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
 
 
 def _own_bytes() -> int:
-    """Return the memory of this process now that is no file's and that no other one has."""
-    resident, shared = _pages()
-    return (resident - shared) * _PAGE_BYTES
-
-
-def _pages() -> tuple[int, int]:
-    with open("/proc/self/statm", "rb", buffering=0) as file:
-        _, resident, shared, *_ = map(int, file.read().split())
-    return resident, shared
+    """Return the memory of this process now that is no file's."""
+    with open("/proc/self/status", "rb", buffering=0) as file:
+        return 1024 * sum(map(int, _OWN.findall(file.read())))
 
 
 def _private_bytes(pid: int) -> int:
