@@ -18,6 +18,7 @@ import sys
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +154,6 @@ class Engine:
             nulls = ", ".join(f"NULL::{type_} AS {_quoted(one)}" for one, type_ in columns.items())
             self.view(name, f"SELECT {nulls}, 0 AS segment, '' AS host WHERE false")
             return
-        runs = _runs(placed.segments)
         typed = ", ".join(
             f"{self._value(one, type_)} AS {_quoted(one)}" for one, type_ in columns.items()
         )
@@ -162,6 +162,7 @@ class Engine:
         if not placed.segments:
             self.view(name, f"SELECT {typed} FROM {source}")
             return
+        runs = _runs(placed.segments)
         if not placed.hosts and len(runs) <= MOST_RUNS:
             # Constant within a file. A join would expand it, and take half as long as the reading.
             self.view(name, f"SELECT {typed}, {_segment(runs)} AS segment FROM {source}")
@@ -372,16 +373,10 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 def _segment(runs: list[tuple[int, int]]) -> str:
     """Return the expression for the number of a file's segment."""
-    *others, (_, last) = runs
-    ends = (place for place, _ in runs[1:])
-    cases = "".join(
-        f" WHEN file_index < {end} THEN {more}" for end, (_, more) in zip(ends, others, strict=True)
-    )
-    return (
-        f"file_index::INTEGER + CASE{cases} ELSE {last} END"
-        if cases
-        else (f"file_index::INTEGER + {last}")
-    )
+    cases = [f"WHEN file_index < {end} THEN {shift}" for (_, shift), (end, _) in pairwise(runs)]
+    last = str(runs[-1][1])
+    added = f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
+    return f"file_index::INTEGER + {added}"
 
 
 def _quoted(name: str) -> str:
