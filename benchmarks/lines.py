@@ -26,6 +26,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from report import version
+
 if TYPE_CHECKING:
     from prospect.symbols.images.image_files import FoundImage
 
@@ -158,10 +160,10 @@ def count_lookups(recording: str) -> None:
     start_numpy()
     import numpy as np  # noqa: PLC0415 - behind start_numpy
 
-    from prospect.analysis.profile_request import Callbacks, ProfileRequest  # noqa: PLC0415
-    from prospect.api import recorded_profile  # noqa: PLC0415
-    from prospect.lines.finder import LineFinder  # noqa: PLC0415
-    from prospect.options import NamingOptions  # noqa: PLC0415
+    from prospect.analysis.profile_request import Callbacks, ProfileRequest  # noqa: PLC0415 - the same
+    from prospect.api import recorded_profile  # noqa: PLC0415 - the same
+    from prospect.lines.finder import LineFinder  # noqa: PLC0415 - the same
+    from prospect.options import NamingOptions  # noqa: PLC0415 - the same
 
     asked: list[int] = []
     seen: dict[tuple[int, int], set[int]] = {}
@@ -209,13 +211,11 @@ def compare(recording: Path, perfs: list[str], limit_s: int, scratch: Path) -> N
     for name, run in (("cold", cold), ("warm", warm)):
         print(f"{name:28}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}")
     for perf in perfs:
-        name = subprocess.run(
-            [perf, "--version"], check=True, capture_output=True, text=True
-        ).stdout
+        name = version(perf)
         major = int(name.split()[-1].partition(".")[0])
         words = [perf, *_PERF, str(recording), *(_FASTEST if major >= 7 else ())]
         run = measure(words, environment, limit_s, scratch)
-        print(f"{name.strip():28}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}", end="")
+        print(f"{name:28}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}", end="")
         print(f"{run.cpu_s / cold.cpu_s:8.1f}{run.cpu_s / warm.cpu_s:8.1f}")
         frames = run.output.count("(inlined)")
         print("stopped: not finished" if run.is_stopped else f"{frames} inlined frames shown")

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from report import version
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from builders import unwinding
 from prospect.elf.frame_rows import read_frame_rows
@@ -110,12 +112,6 @@ def compare(recording: str, pairs: int, perfs: list[str], *, inlined: bool) -> N
     print(
         f"ours, cached, is at most 1/{least:.1f} of {version(perfs[-1])} without inlined functions"
     )
-
-
-def version(perf: str) -> str:
-    """Return how a perf calls itself: its name and version."""
-    told = subprocess.run([perf, "--version"], check=True, capture_output=True, text=True).stdout
-    return told.strip().replace(" version", "")
 
 
 def run(command: list[str]) -> Cost:
