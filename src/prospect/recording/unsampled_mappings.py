@@ -22,23 +22,23 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prospect.abi.attr import EventAttr, EventDescription
 
 LARGEST_COMPACTED_BYTES = 16 << 20
 # They are read one by one: 10 ms. Of more, what others leave is a small share.
 MOST_COMPACTED_RECORDS = 20_000
-_HEADER = struct.Struct("<" + HEADER)
-_WORD = struct.Struct("<Q")
-_PID = struct.Struct("<I")
-_PIDS = struct.Struct("<II")
+_HEADER_BYTES = struct.calcsize("<" + HEADER)
+# Header and first word: an event's number in a sample; process and parent, or process and thread.
+_BEGIN = struct.Struct(f"<{HEADER}II")
 _FILE = struct.Struct("<IIQ")
 _MAPPING = record_struct(abi.PERF_RECORD_MMAP2)
 # In a mapping's record: address and length, device and inode.
 _RANGE_AT, _FILE_AT = 16, 40
 _RANGE = struct.Struct("<QQ")
 _SAMPLES = (abi.PERF_RECORD_SAMPLE, abi.PERF_RECORD_HIDDEN_SAMPLE)
+_CPUMODE = abi.PERF_RECORD_MISC_CPUMODE_MASK
 _CALLERS = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER | abi.PERF_SAMPLE_BRANCH_STACK
 # Mappings that tell a report who names code elsewhere.
 _MARKERS = (b"/jit-", b"/libjvm.so")
@@ -49,11 +49,20 @@ File = tuple[int, int, int]
 
 
 class _Place(NamedTuple):
-    """Where a sample of an event has its address, 0 for nowhere, and its process, in bytes."""
+    """How a sample of an event is read: address and process, and whether these are of use."""
 
-    ip: int
-    pid: int
+    fields: struct.Struct
+    has_address: bool
     has_callers: bool
+
+
+class _Mapping(NamedTuple):
+    """A mapping's record: its process, `misc`, begin and end."""
+
+    pid: int
+    misc: int
+    at: int
+    end: int
 
 
 class _Users:
@@ -72,14 +81,11 @@ class _Users:
         self.children: dict[int, set[int]] = {}
         self.inherits: dict[int, set[int]] = {}
 
-    def add_sample(self, data: bytes, at: int, place: _Place, *, is_user: bool) -> None:
-        """Take a sample of an event; `is_user` if its address is in user space."""
-        pid = _PID.unpack_from(data, at + place.pid)[0]
-        if place.has_callers:
-            self.with_callers.add(pid)
-        elif place.ip and is_user:
-            address = _WORD.unpack_from(data, at + place.ip)[0]
-            self.addresses.setdefault(pid, []).append(address)
+    def add_birth(self, pid: int, parent: int, misc: int) -> None:
+        """Take the record of a fork; a child that has executed a program inherits nothing."""
+        self.children.setdefault(parent, set()).add(pid)
+        if not misc & abi.PERF_RECORD_MISC_FORK_EXEC:
+            self.inherits.setdefault(pid, set()).add(parent)
 
     def needed(self, own: Iterable[int]) -> tuple[set[int], dict[int, list[int]]]:
         """Return processes all of whose mappings are kept, and sampled addresses of others.
@@ -119,12 +125,13 @@ def drop_unsampled_mappings(
             data = os.pread(again, size, begin)
         finally:
             os.close(again)
-        users = _users(data, events)
-        if users is None:
+        found = _read(data, events)
+        if found is None:
             return None
+        users, mappings = found
         whole, addresses = users.needed(own)
-        whole |= _reached(_with_moved_code(data, addresses), users.inherits)
-        kept, files = _kept(data, whole, addresses)
+        whole |= _reached(_with_moved_code(data, mappings, addresses), users.inherits)
+        kept, files = _kept(data, mappings, whole, addresses)
         first = kept[0][1] if kept and not kept[0][0] else 0
         rest = b"".join(data[start:end] for start, end in kept if end > first)
         written = 0
@@ -154,84 +161,83 @@ def _place(attr: EventAttr) -> _Place:
     has_chain = kind & abi.PERF_SAMPLE_CALLCHAIN and not (
         attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
     )
-    return _Place(8 * sample.get("ip", 0), 8 * sample["tid"], bool(has_chain or kind & _CALLERS))
+    # The kernel writes a sample's address before its process.
+    address, process = 8 * sample.get("ip", 1), 8 * sample["tid"]
+    fields = struct.Struct(f"<{address}xQ{process - address - 8}xI")
+    return _Place(fields, "ip" in sample, bool(has_chain or kind & _CALLERS))
 
 
-def _records(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Give type, `misc`, begin and end of each record up to a broken one; the last may be cut."""
-    at, end, unpack = 0, len(data), _HEADER.unpack_from
-    while at + _HEADER.size <= end:
-        type_, misc, size = unpack(data, at)
-        if size < _HEADER.size:
-            return
-        yield type_, misc, at, at + size
-        at += size
-
-
-def _users(data: bytes, events: Sequence[EventDescription]) -> _Users | None:
-    """Read who is sampled; None if a record is cut or of no known event, or there are many."""
+def _read(data: bytes, events: Sequence[EventDescription]) -> tuple[_Users, list[_Mapping]] | None:
+    """Read who is sampled, and mappings; None if a record is cut or of no known event, or many."""
     if not all("tid" in layout_of(event.attr).sample for event in events):
         return None
     places = {number: _place(event.attr) for event in events for number in event.ids}
-    found, end = _Users(), 0
-    for number, (type_, misc, at, end) in enumerate(_records(data)):
-        if number == MOST_COMPACTED_RECORDS:
+    found, mappings = _Users(), []
+    addresses, unpack = found.addresses, _BEGIN.unpack_from
+    at = number = 0
+    length = len(data)
+    data += bytes(_BEGIN.size)
+    while at < length:
+        type_, misc, size, pid, parent = unpack(data, at)
+        end = at + size
+        if number == MOST_COMPACTED_RECORDS or size < _HEADER_BYTES or end > length:
             return None
         if type_ in _SAMPLES:
-            place = places.get(_WORD.unpack_from(data, at + 8)[0]) if at + 16 <= len(data) else None
-            if place is None or at + place.pid + _PIDS.size > min(end, len(data)):
+            place = places.get(parent << 32 | pid)
+            if place is None or place.fields.size > size:
                 return None
-            is_user = misc & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
-            found.add_sample(data, at, place, is_user=is_user)
-        elif type_ == abi.PERF_RECORD_FORK and at + _HEADER.size + _PIDS.size <= len(data):
-            pid, parent = _PIDS.unpack_from(data, at + _HEADER.size)
-            found.children.setdefault(parent, set()).add(pid)
-            if not misc & abi.PERF_RECORD_MISC_FORK_EXEC:
-                found.inherits.setdefault(pid, set()).add(parent)
-    return found if end == len(data) else None
+            address, pid = place.fields.unpack_from(data, at)
+            if place.has_callers:
+                found.with_callers.add(pid)
+            elif place.has_address and misc & _CPUMODE == abi.PERF_RECORD_MISC_USER:
+                addresses.setdefault(pid, []).append(address)
+        elif type_ == abi.PERF_RECORD_MMAP2 and size >= _MAPPING.size:
+            mappings.append(_Mapping(pid, misc, at, end))
+        elif type_ == abi.PERF_RECORD_FORK and size >= _BEGIN.size:
+            found.add_birth(pid, parent, misc)
+        at, number = end, number + 1
+    return found, mappings
 
 
 def _kept(
-    data: bytes, whole: set[int], addresses: dict[int, list[int]]
+    data: bytes, mappings: list[_Mapping], whole: set[int], addresses: dict[int, list[int]]
 ) -> tuple[list[tuple[int, int]], set[File]]:
     """Return begin and end of what is kept, in order, and the files of kept mappings."""
     kept: list[tuple[int, int]] = []
     files: set[File] = set()
-    begin = at = end = 0
-    for type_, misc, at, end in _records(data):
-        if type_ != abi.PERF_RECORD_MMAP2 or end - at < _MAPPING.size:
+    begin = 0
+    for one in mappings:
+        if one.pid in whole or _is_met(data, one, addresses.get(one.pid, ())):
+            files.add(_FILE.unpack_from(data, one.at + _FILE_AT))
             continue
-        pid = _PID.unpack_from(data, at + _HEADER.size)[0]
-        if pid in whole or _is_met(data[at:end], misc, addresses.get(pid, ())):
-            files.add(_FILE.unpack_from(data, at + _FILE_AT))
-            continue
-        if at > begin:
-            kept.append((begin, at))
-        begin = end
-    if end > begin:
-        kept.append((begin, end))
+        if one.at > begin:
+            kept.append((begin, one.at))
+        begin = one.end
+    if len(data) > begin:
+        kept.append((begin, len(data)))
     return kept, files
 
 
-def _with_moved_code(data: bytes, addresses: dict[int, list[int]]) -> set[int]:
+def _with_moved_code(
+    data: bytes, mappings: list[_Mapping], addresses: dict[int, list[int]]
+) -> set[int]:
     """Return processes that were sampled in code that is in no file."""
     return {
-        pid
-        for type_, misc, at, end in _records(data)
-        if type_ == abi.PERF_RECORD_MMAP2 and end - at >= _MAPPING.size
-        if data.startswith(_NO_FILE, at + _MAPPING.size)
-        if (pid := _PID.unpack_from(data, at + _HEADER.size)[0]) in addresses
-        if _is_met(data[at:end], misc, addresses[pid])
+        one.pid
+        for one in mappings
+        if one.pid in addresses
+        if data.startswith(_NO_FILE, one.at + _MAPPING.size)
+        if _is_met(data, one, addresses[one.pid])
     }
 
 
-def _is_met(record: bytes, misc: int, addresses: Sequence[int]) -> bool:
+def _is_met(data: bytes, mapping: _Mapping, addresses: Sequence[int]) -> bool:
     """Return whether another process's mapping has a sampled address, or says who names code."""
-    if misc & abi.PERF_RECORD_MISC_MMAP_DATA or not addresses:
+    if mapping.misc & abi.PERF_RECORD_MISC_MMAP_DATA or not addresses:
         return False
-    start, length = _RANGE.unpack_from(record, _RANGE_AT)
+    start, length = _RANGE.unpack_from(data, mapping.at + _RANGE_AT)
     at = bisect.bisect_left(addresses, start)
     if at < len(addresses) and addresses[at] < start + length:
         return True
-    name = record[_MAPPING.size :]
+    name = data[mapping.at + _MAPPING.size : mapping.end]
     return any(marker in name for marker in _MARKERS)
