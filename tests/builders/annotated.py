@@ -7,7 +7,7 @@ import numpy as np
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import TICK_NS
 from prospect.profile.model import CPUMODE_KERNEL, KIND_JIT, KIND_KERNEL, Profile, SampleTable
-from prospect.profile.source_tables import (
+from prospect.profile.optional_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_NEXT,

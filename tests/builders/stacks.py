@@ -25,7 +25,7 @@ from prospect.profile.model import (
     StackTable,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.source_tables import LineTable
+from prospect.profile.optional_tables import LineTable
 from prospect.records import replace
 
 if TYPE_CHECKING:

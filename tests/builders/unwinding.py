@@ -17,7 +17,7 @@ from prospect.errors import ElfError
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.spaces.process_history import build_spaces
-from prospect.symbols.images.vdso import read_own_vdso
+from prospect.symbols.images.image_files import read_own_vdso
 from prospect.unwind.interface import DWARF_OF_PERF_X86_64, UnwindInput
 
 PERF_SP, PERF_FP, PERF_PC = 7, 6, 8

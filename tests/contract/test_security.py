@@ -87,7 +87,7 @@ OTHER_FIGURES = {
         "fleet/hits.py": ("_LOOK_S",),
         "fleet/keeping.py": ("_LATE_S",),
         "fleet/remote_cache.py": ("_IN_USE_S",),
-        "symbols/jit/dump_files.py": ("_LONGEST_NS",),
+        "symbols/jit/map_files.py": ("_LONGEST_NS",),
         "symbols/servers/downloads.py": ("_LOOK_S",),
         "target/agent.py": ("_LOOK_S",),
         "target/sampler.py": ("_TICK_S",),

@@ -70,7 +70,7 @@ UNASKED = {
     "prospect.figures.report.waiting",
     "prospect.figures.stacks.frames",
     "prospect.lines",
-    "prospect.perfdata.early_facts",
+    "prospect.perfdata.writer",
     "prospect.perfdata.stream",
     "prospect.perfdata.tracing_data",
     "prospect.render.html",

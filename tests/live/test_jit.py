@@ -13,7 +13,7 @@ import pytest
 import prospect
 from builders.command_line import run_here
 from builders.recordings import build_program, record
-from prospect.figures.runtime_hints import runtime_hints
+from prospect.figures.report.symbol_quality import runtime_hints
 from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_JIT

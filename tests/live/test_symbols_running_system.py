@@ -11,8 +11,8 @@ import pytest
 from builders.waiting import wait_for
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_VDSO
 from prospect.profile.naming import NameSource
+from prospect.symbols.images.image_files import read_own_vdso
 from prospect.symbols.images.image_symbols import read_symbol_table
-from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.jit.map_files import parse_map_file
 from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey

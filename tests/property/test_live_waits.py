@@ -16,7 +16,7 @@ from prospect.abi import constants as abi
 from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.figures.stacks.stack_weights import with_waits
 from prospect.live.growing import GrowingProfile
 from prospect.live.record_limiters import Bounds

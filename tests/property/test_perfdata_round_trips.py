@@ -17,8 +17,8 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.perfdata.byteorder import to_little_endian
-from prospect.perfdata.feature_decoding import decode_feature
 from prospect.perfdata.feature_encoding import encode_features
+from prospect.perfdata.metadata import decode_feature
 from prospect.perfdata.reader import open_recording
 from prospect.perfdata.stream import RecordChain
 from prospect.perfdata.writer import RecordingWriter

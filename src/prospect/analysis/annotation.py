@@ -27,7 +27,7 @@ from prospect.files.output_tree import OutputTree
 from prospect.lines.source_files import SourcePlaces, find_source
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
-from prospect.profile.source_tables import SourceFile
+from prospect.profile.optional_tables import SourceFile
 from prospect.records import Record, field, replace
 from prospect.render.json.annotation_documents import JsonAnnotation, JsonSource
 from prospect.render.text.annotated_code import MARK, TextAnnotation, TextSource

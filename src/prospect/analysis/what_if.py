@@ -15,8 +15,8 @@ from prospect.analysis.reading import read_profile
 from prospect.errors import UsageError
 from prospect.estimate.what_if_times import Change, Outcome, WhatIf
 from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
-from prospect.figures.function_names import function_names
 from prospect.figures.modes import event_has_time
+from prospect.figures.shown_rows import function_names
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
 from prospect.wall.schedule_replay import Replay, saved_by

@@ -171,5 +171,5 @@ class Ceiling:
 
 
 def step_notes(steps: Sequence[int]) -> tuple[str, ...]:
-    """Return the sentence of a window for each step; `profile.run_notes` adds them up."""
+    """Return the sentence of a window for each step; `profile.run_info` adds them up."""
     return tuple(f"Limits of the daemon: windows with {STEPS[one]}: 1." for one in steps)

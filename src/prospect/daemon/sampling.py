@@ -136,7 +136,7 @@ def give_back() -> None:
         trim(0)
 
 
-# As `profile.run_notes` expects, which adds them up.
+# As `profile.run_info` expects, which adds them up.
 _PUT_OFF = "Limits of the daemon: files with samples and names that were put off: {}."
 _US = 10**6
 _NS_IN_US = 1000

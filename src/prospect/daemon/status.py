@@ -16,7 +16,7 @@ import numpy as np
 
 from prospect.daemon.ceiling import STEPS, Used
 from prospect.daemon.daemon_limits import MOST_STATUS_BYTES, PEAK_LOOK_S
-from prospect.profile.run_notes import left_out_notes
+from prospect.profile.run_info import left_out_notes
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.segments import FUNCTIONS, SAMPLES
 from prospect.version import __version__

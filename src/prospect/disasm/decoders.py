@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import elf_layout
-from prospect.profile.source_tables import NO_TARGET
+from prospect.profile.optional_tables import NO_TARGET
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:

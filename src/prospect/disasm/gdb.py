@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from prospect.disasm.code_image import apart, code_image
 from prospect.elf import elf_layout
 from prospect.options import DisassemblerOptions
-from prospect.profile.source_tables import (
+from prospect.profile.optional_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_JUMP,

@@ -17,20 +17,20 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.records import Record
 from prospect.symbols.images.image_files import open_image
-from prospect.symbols.kernel.kernel_listings import address_of
-from prospect.symbols.kernel.kernel_names import load_kernel
-from prospect.symbols.kernel.running_kernel import (
+from prospect.symbols.kernel.kernel_listings import (
     RUNNING_MACHINE,
+    address_of,
     is_running_kernel,
     read_running_kernel,
 )
+from prospect.symbols.kernel.kernel_names import load_kernel
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
     from typing import Self
 
     from prospect.symbols.images.image_files import FoundImage
-    from prospect.symbols.kernel.running_kernel import KernelPlaces
+    from prospect.symbols.kernel.kernel_listings import KernelPlaces
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.table_cache import SymbolCache
 

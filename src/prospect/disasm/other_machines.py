@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import capstone
 
 from prospect.elf import elf_layout
-from prospect.profile.source_tables import (
+from prospect.profile.optional_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_JUMP,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder, FlowControl, Formatter, FormatterSyntax, Instruction, OpKind
 
-from prospect.profile.source_tables import (
+from prospect.profile.optional_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_JUMP,

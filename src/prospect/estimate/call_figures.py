@@ -22,8 +22,8 @@ from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
 from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import chosen_by_detail
 from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.profile.counted_calls import callers_of, calls_by_function, in_processes
 from prospect.profile.model import CPUMODE_USER, ENTRY_REASON_EXCEPTION, ENTRY_REASON_SYSCALL
+from prospect.profile.optional_tables import callers_of, calls_by_function, in_processes
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.figures.calls.calls_view import CallsView
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.counted_calls import CallCounts, CallWindows
+    from prospect.profile.optional_tables import CallCounts, CallWindows
 
 _CONFIDENCE = 0.95
 # The program may run before the first window or after the last for this part of the time in

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.errors import UsageError
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
@@ -42,7 +42,7 @@ from prospect.profile.model import (
     RUNNABLE,
     TURN_STATES,
 )
-from prospect.profile.source_tables import innermost
+from prospect.profile.optional_tables import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,6 @@ from prospect.estimate.breakdown import Bound, breakdown
 from prospect.estimate.errors.error_bars import half_widths, parts_of
 from prospect.estimate.wall_seconds import WallTime, wall_seconds
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
-from prospect.figures.function_names import main_callers, shown_name, shown_names
 from prospect.figures.hit_keys import hit_keys
 from prospect.figures.modes import MODE_COUNT, MODE_USER, hit_modes
 from prospect.figures.processes import (
@@ -27,6 +26,7 @@ from prospect.figures.processes import (
     chosen_hits,
     idle_hits,
 )
+from prospect.figures.shown_rows import main_callers, shown_name, shown_names
 from prospect.profile.model import ENTRY_REASON_NONE
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record, replace

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.buffers import segments
+from prospect.columns.buffers import gather, segments
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import gather
 from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from prospect.figures.modes import (
     is_kernel_mode,
     rows_of_rows,
 )
-from prospect.figures.ranked_rows import CutRows, unranked
+from prospect.figures.shown_rows import CutRows, unranked
 from prospect.profile.model import (
     ENTRY_REASON_IDLE,
     ENTRY_REASON_NONE,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import ProcessTotals
-    from prospect.figures.ranked_rows import RankedRows
+    from prospect.figures.shown_rows import RankedRows
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import EntryReasonTable
     from prospect.profile.run_info import EventInfo

@@ -13,13 +13,13 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
-from prospect.figures.function_names import function_names
 from prospect.figures.modes import (
     ROUNDING_S,
     event_seconds,
     event_weight,
 )
 from prospect.figures.processes import chosen_hits
+from prospect.figures.shown_rows import function_names
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.records import NamedTuple, Record

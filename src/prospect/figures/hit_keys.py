@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.columns.counting import counted
-from prospect.columns.grouping import exact_sums
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
+from prospect.columns.grouping import counted, exact_sums
 from prospect.dimensions import BY_NAME
 from prospect.errors import UsageError
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
-from prospect.figures.function_names import shown_name
 from prospect.figures.modes import MODE_NAMES, hit_modes
+from prospect.figures.shown_rows import shown_name
 from prospect.profile.group_names import service_names
 from prospect.profile.model import ENTRY_REASON_NONE, NO_CPU, NO_LABELS, HitClasses
 from prospect.records import NamedTuple, replace

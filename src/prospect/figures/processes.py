@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.columns.grouping import group_sums
-from prospect.columns.table_rows import gather
 from prospect.figures.modes import (
     KERNEL_MODES,
     MODE_COUNT,
@@ -21,7 +21,7 @@ from prospect.figures.modes import (
     hit_modes,
     rows_of_rows,
 )
-from prospect.figures.ranked_rows import unranked
+from prospect.figures.shown_rows import unranked
 from prospect.profile.complete import complete
 from prospect.profile.model import (
     BIRTH_EXEC,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.modes import EventHits
-    from prospect.figures.ranked_rows import RankedRows
+    from prospect.figures.shown_rows import RankedRows
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import ProcessTable, Profile, WaitTable

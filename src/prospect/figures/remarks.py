@@ -13,7 +13,7 @@ from prospect.announcing import pluralize
 from prospect.columns.sorting import distinct
 from prospect.figures.processes import DETAIL_WORDS, chosen_by_detail, chosen_hits, shown_detail
 from prospect.profile.model import sampled
-from prospect.profile.run_notes import file_notes
+from prospect.profile.run_info import file_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from prospect.columns.buffers import gather, looked_up
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import gather, looked_up
 from prospect.profile.complete import ProfileByFunction
-from prospect.profile.source_tables import LineTable
+from prospect.profile.optional_tables import LineTable
 from prospect.records import NamedTuple, asdict, replace
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from prospect.foreign.stack_profile import (
     run_info,
 )
 from prospect.profile.builder import NamedAddresses, TableBuilder, no_clocks, no_samples
-from prospect.profile.counted_calls import CallCounts, CountedFunctions
 from prospect.profile.model import CPUMODE_USER, KIND_ELF, HitTable, Profile
 from prospect.profile.naming import NameSource
+from prospect.profile.optional_tables import CallCounts, CountedFunctions
 from prospect.profile.run_info import EventInfo
 from prospect.records import NamedTuple, Record
 

@@ -36,8 +36,8 @@ from prospect.foreign.stack_profile import (
     stack_profile,
 )
 from prospect.profile.model import ENTRY_REASON_NONE, ENTRY_REASON_UNCLASSIFIED, EntryReasonTable
+from prospect.profile.optional_tables import LineTable
 from prospect.profile.run_info import TIME_UNITS, EventInfo
-from prospect.profile.source_tables import LineTable
 from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.profile.optional_tables import LineTable
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source_tables import LineTable
 
 NO_OBJECT = ("[unknown]", KIND_UNKNOWN, "")
 # How perf and Prospect call what is no program or library.

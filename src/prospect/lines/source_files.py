@@ -15,7 +15,7 @@ from prospect.files.named_files import open_named
 from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.files.untrusted_open import OpenFile
 from prospect.lines.lines_limits import LARGEST_SOURCE_BYTES
-from prospect.profile.source_tables import SourceFile
+from prospect.profile.optional_tables import SourceFile
 from prospect.records import Record
 
 if TYPE_CHECKING:

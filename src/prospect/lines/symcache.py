@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.lines.lines_limits import DEEPEST, LONGEST_TEXT_BYTES
-from prospect.profile.source_tables import LineTable
+from prospect.profile.optional_tables import LineTable
 from prospect.records import Record, replace
 from prospect.symbols.demangling.demangle import demangle
 

@@ -27,8 +27,8 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import layout_of
+from prospect.columns.buffers import appended, gather
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import appended, gather
 from prospect.events.record_columns import (
     TASK_EXIT,
     TASK_FORK,
@@ -39,7 +39,7 @@ from prospect.events.record_columns import (
 from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
 from prospect.live.live_limits import MOST_PROGRAMS, MOST_RUNTIME_NAME_BYTES, MOST_SHARING_PIDS
 from prospect.records import NamedTuple, Record, field, replace
-from prospect.spaces.runs import task_tid
+from prospect.spaces.sample_groups import task_tid
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from prospect.columns.buffers import appended, gather, tuples
 from prospect.columns.grouping import alike
-from prospect.columns.table_rows import appended, gather, tuples
 from prospect.figures.selection import only_used
 from prospect.profile.model import LossTable
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import counted_notes
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:

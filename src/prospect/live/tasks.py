@@ -22,8 +22,8 @@ from prospect.capture.machine.synthesis import (
     user_map_record,
     with_build_id,
 )
+from prospect.columns.buffers import appended
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import appended
 from prospect.events.record_columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.live.live_limits import MOST_EARLY_EXITS, MOST_MAPS
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING

@@ -14,8 +14,8 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
-from prospect.perfdata.feature_decoding import feature_name
-from prospect.perfdata.fields import FieldReader
+from prospect.perfdata.format import FieldReader
+from prospect.perfdata.metadata import feature_name
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from prospect.perfdata.fields import FieldReader
+    from prospect.perfdata.format import FieldReader
 
 MAGIC = b"PRSPIMGS"
 VERSION = 2

@@ -255,7 +255,7 @@ def _open_sections(
     if is_finished:
         find = feature_sections(file, header, damage)
     else:
-        from prospect.perfdata.early_facts import early_facts  # noqa: PLC0415 - not of a whole file
+        from prospect.perfdata.writer import early_facts  # noqa: PLC0415 - not of a whole file
 
         find = early_facts(file, header)
     for bit, content in find:

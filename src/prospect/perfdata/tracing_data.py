@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from prospect.errors import RecordingError
-from prospect.perfdata.fields import FieldReader
+from prospect.perfdata.format import FieldReader
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -3,6 +3,12 @@
 The file is for Prospect, ``perf report``, ``perf script`` and other readers.
 Source: ``perf_session__do_write_header()`` in ``tools/perf/util/header.c``, Linux 6.18.
 
+A recorder that is killed writes no features, so this one writes those that it knows from the start
+between the event ids and the records as well. perf's readers do not look there; ours read them with
+`early_facts` if the file was never finished. For each feature there is its bit and its size (u64
+each) and the content, padded to 8 bytes. Zeros follow, up to the last 16 bytes before the records,
+which hold the magic, a version and the size of the whole.
+
 This module is on the way to the command's start: it imports nothing but cheap modules, and what
 encodes facts of the run when there are facts, after that start.
 """
@@ -21,10 +27,11 @@ from prospect.perfdata import format as fmt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.perfdata.file_header import FileHeader
 
 _ENTRY_BYTES = fmt.ATTR_BYTES + fmt.SECTION_BYTES
 
@@ -74,7 +81,6 @@ class RecordingWriter:
 
         The facts for which there is no room, or no disk, are left out: `finish` says all.
         """
-        from prospect.perfdata.early_facts import encode_early_facts  # noqa: PLC0415 - after the start of COMMAND
         from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - after the start of COMMAND
 
         features = encode_features(info, events, self._clock)
@@ -192,3 +198,42 @@ def _write_at(fd: int, data: bytes, offset: int) -> None:
 
 def _cannot_write(error: OSError) -> RecordingError:
     return RecordingError(f"the recording cannot be written: {error.strerror}")
+
+
+_END = struct.Struct("<" + fmt.PROSPECT_LAYOUT)
+_ENTRY = struct.Struct("<QQ")
+
+
+def encode_early_facts(features: Iterable[tuple[int, bytes]], size: int) -> bytes:
+    """Return `size` bytes that hold the features, without those for which there is no room.
+
+    Features are (bit, content), the most important ones first; `size` is a multiple of 8.
+    """
+    entries, left = [], size - _END.size
+    for bit, content in features:
+        padded = content.ljust(fmt.aligned(len(content)), b"\0")
+        if _ENTRY.size + len(padded) <= left:
+            entries.append(_ENTRY.pack(bit, len(content)) + padded)
+            left -= _ENTRY.size + len(padded)
+    end = _END.pack(fmt.PROSPECT_MAGIC, fmt.PROSPECT_VERSION, size)
+    return b"".join(entries) + bytes(left) + end
+
+
+def early_facts(file: memoryview, header: FileHeader) -> Iterator[tuple[int, memoryview]]:
+    """Yield (feature bit, content) of a file that was not finished; nothing if it has none."""
+    end = header.data.offset
+    if end > len(file) or end < fmt.FILE_HEADER_BYTES + _END.size:
+        return
+    magic, version, size = _END.unpack(file[end - _END.size : end])
+    begin = end - size
+    if magic != fmt.PROSPECT_MAGIC or version != fmt.PROSPECT_VERSION:
+        return
+    if begin < fmt.FILE_HEADER_BYTES or size < _END.size:
+        return
+    rest = file[begin : end - _END.size]
+    while len(rest) >= _ENTRY.size:
+        bit, size = _ENTRY.unpack(rest[: _ENTRY.size])
+        if not bit or size > len(rest) - _ENTRY.size:
+            return
+        yield bit, rest[_ENTRY.size : _ENTRY.size + size]
+        rest = rest[_ENTRY.size + fmt.aligned(size) :]

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.profile.counted_calls import CallCounts
-    from prospect.profile.mapped_memory import MemoryMap
+    from prospect.profile.optional_tables import CallCounts, CodeTable, LineTable, MemoryMap
     from prospect.profile.run_info import RunInfo
-    from prospect.profile.source_tables import CodeTable, LineTable
 
 BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from prospect.columns.buffers import tuples
 from prospect.columns.grouping import group_sums
-from prospect.columns.table_rows import tuples
 from prospect.figures.stacks.frames import frame_files, frame_labels, frame_table
 from prospect.figures.stacks.stack_weights import (
     nanoseconds,

@@ -19,8 +19,8 @@ from prospect.errors import UsageError
 from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
-from prospect.profile.counted_calls import in_processes
 from prospect.profile.model import KIND_ELF
+from prospect.profile.optional_tables import in_processes
 from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:

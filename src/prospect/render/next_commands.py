@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from prospect.figures.function_names import function_names
+from prospect.figures.shown_rows import function_names
 from prospect.options import DEFAULT_RECORDING
 from prospect.profile.model import (
     KIND_ELF,

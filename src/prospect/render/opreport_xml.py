@@ -16,8 +16,8 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from prospect.figures.function_names import shown_name
 from prospect.figures.processes import chosen_hits
+from prospect.figures.shown_rows import shown_name
 from prospect.profile.naming import NameSource
 from prospect.render.figures_renderer import FiguresRenderer
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns.buffers import gather
 from prospect.columns.sorting import distinct, run_lengths, run_starts
-from prospect.columns.table_rows import gather
 from prospect.records import Record
 
 if TYPE_CHECKING:

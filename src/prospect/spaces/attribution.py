@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.columns.counting import counted
-from prospect.columns.grouping import exact_sums
+from prospect.columns.grouping import counted, exact_sums
 from prospect.columns.sorting import run_lengths, run_starts
 from prospect.events.record_columns import Samples
 from prospect.records import Record
-from prospect.spaces.runs import BLOCK_SAMPLES
-from prospect.spaces.sample_groups import KEY_BITS, folded, group_bits, group_samples
+from prospect.spaces.sample_groups import BLOCK_SAMPLES, KEY_BITS, folded, group_bits, group_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.spaces.runs import TaskRuns
-    from prospect.spaces.sample_groups import SampleGroups
+    from prospect.spaces.sample_groups import SampleGroups, TaskRuns
     from prospect.spaces.task_timeline import Timeline
 
 # Each chunk of groups costs a pass over the samples; from here on ranking costs less.

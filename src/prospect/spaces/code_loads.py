@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.events.record_columns import Mmaps
 from prospect.records import Record, field_names, replace
 

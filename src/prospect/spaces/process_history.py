@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns.buffers import gather
 from prospect.columns.sorting import distinct, numbered
-from prospect.columns.table_rows import gather
 from prospect.events.record_columns import TASK_EXEC, TASK_FORK
 from prospect.records import Record, replace
 from prospect.spaces.address_spaces import (
@@ -25,7 +25,7 @@ from prospect.spaces.address_spaces import (
     number_versions,
 )
 from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords, freeze_processes
-from prospect.spaces.runs import task_pid, task_runs, task_tid
+from prospect.spaces.sample_groups import task_pid, task_runs, task_tid
 from prospect.spaces.task_timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.events.record_columns import Events, Mmaps, Tasks
     from prospect.spaces.address_spaces import AddressSpaces, Mappings
     from prospect.spaces.replay import ProcessRows
-    from prospect.spaces.runs import TaskRuns
+    from prospect.spaces.sample_groups import TaskRuns
 
 # Below it a record's place among all, above it the rank of its pid.
 _PLACE_BITS = 32

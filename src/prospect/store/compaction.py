@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.file_schema import (
     COLUMNS,

@@ -26,8 +26,7 @@ from prospect.profile.model import (
     ProcessTable,
     Profile,
 )
-from prospect.profile.run_info import RunInfo
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import RunInfo, counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.choosing import CLASS, busy_by_event, chosen_rows
 from prospect.store.engine import EngineError

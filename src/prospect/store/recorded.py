@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.columns.grouping import exact_sums, group_sums
-from prospect.columns.table_rows import gather
 from prospect.errors import UsageError
 from prospect.figures.processes import idle_hits
 from prospect.figures.sample_filter import meeting, names_of

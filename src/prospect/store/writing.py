@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.engine import EngineError
 from prospect.store.file_schema import COLUMNS, HEAD_KEY, ORDER, read_head, written_head

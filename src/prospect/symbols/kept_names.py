@@ -16,7 +16,7 @@ from prospect.profile.model import KIND_ELF, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.records import Record, field, replace
 from prospect.symbols.images.recorded_images import RecordedImages
-from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, loaded_modules
+from prospect.symbols.kernel.kernel_listings import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.objects import Missing
 from prospect.symbols.resolution import joined
 from prospect.symbols.symbolizer import KeptKernel, Symbolizer
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
     from prospect.profile.builder import NamedAddresses
-    from prospect.symbols.kernel.running_kernel import KernelPlaces
+    from prospect.symbols.kernel.kernel_listings import KernelPlaces
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.resolution import Resolution

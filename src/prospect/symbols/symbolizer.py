@@ -24,12 +24,19 @@ from prospect.profile.model import (
     SOURCE_KINDS,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.run_notes import replaced_note
+from prospect.profile.run_info import replaced_note
 from prospect.records import Record, replace
-from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
+from prospect.symbols.images.image_files import (
+    OTHERS_TAKE_ALL,
+    image_costs,
+    read_compat_vdso,
+    read_own_vdso,
+    same_build_id,
+    vsyscall_table,
+)
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of, key_of
-from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
 from prospect.symbols.jit.map_files import MapTables
+from prospect.symbols.kernel.kernel_listings import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.kernel.kernel_names import (
     KernelNames,
     is_outdated,
@@ -37,7 +44,6 @@ from prospect.symbols.kernel.kernel_names import (
     load_kernel,
     name_kernel,
 )
-from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import VSYSCALL, HitObject, Missing
 from prospect.symbols.resolution import Resolution, named, nameless
@@ -53,7 +59,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.jit.jit_code import JitCode
-    from prospect.symbols.kernel.running_kernel import KernelPlaces
+    from prospect.symbols.kernel.kernel_listings import KernelPlaces
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.table import SymbolTable

@@ -18,7 +18,7 @@ from prospect.light import Closing
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import counted_notes
 from prospect.records import NamedTuple, asdict, replace
 from prospect.target.relay import OFFSET
 from prospect.target.relay_stream import FrameError

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.breakdown import Breakdown
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.source_tables import CodeTable
+    from prospect.profile.optional_tables import CodeTable
     from prospect.tui.figures import LiveFigures
     from prospect.tui.groups import Group
     from prospect.tui.rows import Function, Place

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import gather
 from prospect.elf import frame_rules as rules
 from prospect.records import replace
 from prospect.unwind.interface import SiteTable

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.assembly.code.later_code import LaterCode
     from prospect.options import Detail
     from prospect.profile.model import Profile
-    from prospect.profile.source_tables import CodeTable
+    from prospect.profile.optional_tables import CodeTable
     from prospect.render.html.cells import EventParts, StackNames
     from prospect.render.html.page import HtmlRenderer
 

@@ -18,7 +18,7 @@ from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
 from prospect.estimate.flat_tables import hits_table
 from prospect.options import NamingOptions
-from prospect.profile.source_tables import innermost
+from prospect.profile.optional_tables import innermost
 from prospect.symbols.images.image_symbols import read_symbol_table
 
 pytest.importorskip("iced_x86")

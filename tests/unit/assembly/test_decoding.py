@@ -12,7 +12,7 @@ from prospect.disasm.gdb import NO_GDB
 from prospect.elf import elf_layout
 from prospect.errors import UsageError
 from prospect.options import DisassemblerOptions
-from prospect.profile.source_tables import FLOW_NEXT, NO_TARGET
+from prospect.profile.optional_tables import FLOW_NEXT, NO_TARGET
 
 pytest.importorskip("iced_x86")
 X86_64 = Target(elf_layout.EM_X86_64)

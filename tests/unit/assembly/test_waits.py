@@ -19,7 +19,7 @@ from builders.switches import (
 )
 from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
-from prospect.columns.table_rows import tuples
+from prospect.columns.buffers import tuples
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.report_view import ReportView

@@ -10,7 +10,7 @@ from prospect.abi import runtime_frames as wire
 from prospect.capture.runtimes.runtime_reader import RuntimeFrames
 from prospect.daemon.status import Totals
 from prospect.live.joined import join_runs
-from prospect.profile.run_notes import counted_notes, left_out_notes
+from prospect.profile.run_info import counted_notes, left_out_notes
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import Apart, read_part

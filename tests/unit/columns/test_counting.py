@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.examples import examples
-from prospect.columns.counting import counted, tallied
+from prospect.columns.grouping import counted, tallied
 
 
 def assert_counts(column):

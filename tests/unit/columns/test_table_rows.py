@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prospect.columns.table_rows import inserted, looked_up
+from prospect.columns.buffers import inserted, looked_up
 from prospect.records import Record
 
 

@@ -20,7 +20,7 @@ from prospect.daemon.ceiling import (
     Used,
 )
 from prospect.daemon.daemon_options import DaemonOptions
-from prospect.profile.run_notes import counted_notes, left_out_notes
+from prospect.profile.run_info import counted_notes, left_out_notes
 
 MB = 1 << 20
 CPUS = 2

@@ -24,7 +24,7 @@ from prospect.disasm.decoders import disassemble, from_rows, with_flow_of
 from prospect.disasm.gdb import disassemble_by_gdb, error_of, rows_of
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
-from prospect.profile.source_tables import FLOW_NAMES, FLOW_UNKNOWN, NO_TARGET
+from prospect.profile.optional_tables import FLOW_NAMES, FLOW_UNKNOWN, NO_TARGET
 
 EM_PPC64 = 21
 X86_64 = Target(elf_layout.EM_X86_64)

@@ -7,7 +7,7 @@ import pytest
 
 from prospect.disasm.decoders import disassemble
 from prospect.elf import elf_layout
-from prospect.profile.source_tables import FLOW_NAMES, NO_TARGET
+from prospect.profile.optional_tables import FLOW_NAMES, NO_TARGET
 
 pytest.importorskip("capstone")
 HAS_ICED = pytest.mark.skipif(

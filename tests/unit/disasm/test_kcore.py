@@ -11,7 +11,7 @@ from prospect.disasm.code_image import code_at
 from prospect.disasm.kernel_code import KernelCore, KernelImage, LiveKernel, open_kernel
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
-from prospect.symbols.kernel.running_kernel import KernelPlaces
+from prospect.symbols.kernel.kernel_listings import KernelPlaces
 from prospect.symbols.naming_options import SymbolOptions
 
 TEXT = 0xFFFFFFFF81000000

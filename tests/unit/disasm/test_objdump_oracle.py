@@ -19,7 +19,7 @@ import pytest
 
 from prospect.disasm.decoders import disassemble
 from prospect.elf import elf_layout
-from prospect.profile.source_tables import FLOW_UNKNOWN
+from prospect.profile.optional_tables import FLOW_UNKNOWN
 from prospect.symbols.images.image_files import open_image
 
 pytest.importorskip("iced_x86")

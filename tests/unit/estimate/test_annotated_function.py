@@ -9,8 +9,7 @@ from prospect.estimate.annotate.annotation_view import (
     InstructionSums,
     annotated_function,
 )
-from prospect.profile.run_info import EventInfo
-from prospect.profile.source_tables import (
+from prospect.profile.optional_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_JUMP,
@@ -19,6 +18,7 @@ from prospect.profile.source_tables import (
     FLOW_STOP,
     NO_TARGET,
 )
+from prospect.profile.run_info import EventInfo
 
 TIMER = EventInfo("cpu-clock", 1e-9, 0.0, 200.0)
 COUNTER = EventInfo("cycles", 0.0, 0.005, 200.0)

@@ -3,7 +3,7 @@ import pytest
 
 from builders.annotated import LOOP, code_table
 from prospect.estimate.annotate.annotation_view import find_blocks
-from prospect.profile.source_tables import FLOW_JUMP, FLOW_NEXT, FLOW_RETURN, NO_TARGET
+from prospect.profile.optional_tables import FLOW_JUMP, FLOW_NEXT, FLOW_RETURN, NO_TARGET
 
 
 def test_a_loop_is_a_block_that_is_jumped_to():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prospect.estimate.call_figures import missed_calls
-from prospect.profile.counted_calls import CallWindows
+from prospect.profile.optional_tables import CallWindows
 
 ALL = np.ones(1, np.bool_)
 NO_COST = np.zeros(1), np.zeros(1)

@@ -5,7 +5,7 @@ import pytest
 from tests.builders.profile import ProfileBuilder
 
 from prospect.abi.cpython import FRAMES
-from prospect.figures.runtime_hints import ANY_BUILD_SINCE, OLDEST_PYTHON, runtime_hints
+from prospect.figures.report.symbol_quality import ANY_BUILD_SINCE, OLDEST_PYTHON, runtime_hints
 from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_PYTHON

@@ -12,7 +12,7 @@ from prospect.events.decode import decode
 from prospect.events.runtime_records import CodeText, RuntimeImage
 from prospect.live import carried as module
 from prospect.live.carried import PythonNames
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import counted_notes
 
 CODE = 0x7000
 NAMES = [

@@ -8,10 +8,9 @@ import pytest
 
 from prospect.abi.recorded_facts import KeptImage
 from prospect.errors import RecordingError
-from prospect.perfdata.feature_decoding import decode_feature
-from prospect.perfdata.fields import FieldReader
-from prospect.perfdata.format import HEADER_PROSPECT_IMAGES
+from prospect.perfdata.format import HEADER_PROSPECT_IMAGES, FieldReader
 from prospect.perfdata.kept_images import decode_images, encode_images
+from prospect.perfdata.metadata import decode_feature
 
 PIECES = ((0, 64), (4096, 32))
 CONTENT = bytes(range(64)) + b"x" * 32

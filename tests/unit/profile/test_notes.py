@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.profile_builder import ProfileBuilder, run_info
 from prospect.figures.remarks import limits_of
 from prospect.profile.complete import complete
-from prospect.profile.run_notes import file_notes, grouped, replaced_note
+from prospect.profile.run_info import file_notes, grouped, replaced_note
 
 OTHER = "The kernel hides its addresses."
 

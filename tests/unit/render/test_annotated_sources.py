@@ -9,7 +9,7 @@ import pytest
 from builders.annotated import line_table
 from builders.profile_builder import ProfileBuilder
 from prospect.estimate.annotate.source_view import source_view
-from prospect.profile.source_tables import SourceFile
+from prospect.profile.optional_tables import SourceFile
 from prospect.records import replace
 from prospect.render.json.annotation_documents import JsonSource
 from prospect.render.text.annotated_code import TextSource

@@ -9,7 +9,7 @@ from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.profile_builder import ProfileBuilder
 from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.function_choice import FunctionChoice
-from prospect.profile.source_tables import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
+from prospect.profile.optional_tables import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
 from prospect.records import replace
 from prospect.render.json.annotation_documents import JsonAnnotation
 from prospect.render.text.annotated_code import TextAnnotation

@@ -18,7 +18,7 @@ from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.foreign.gmon_profile import read_gmon
 from prospect.profile.complete import complete
-from prospect.profile.counted_calls import CallCounts, CallWindows, CountedFunctions
+from prospect.profile.optional_tables import CallCounts, CallWindows, CountedFunctions
 from prospect.records import replace
 from prospect.render.json.calls_document import JsonCalls
 from prospect.render.json.report_document import JsonRenderer

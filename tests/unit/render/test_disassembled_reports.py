@@ -13,7 +13,7 @@ from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import DisassemblyChoice, disassembled_functions
 from prospect.profile.model import CPUMODE_KERNEL, KIND_KERNEL
-from prospect.profile.source_tables import FLOW_NEXT, NO_TARGET
+from prospect.profile.optional_tables import FLOW_NEXT, NO_TARGET
 from prospect.records import replace
 from prospect.render.registry import make_renderer
 

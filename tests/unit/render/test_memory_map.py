@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from prospect.profile.mapped_memory import EXECUTE, READ, WRITE, MemoryMap
+from prospect.profile.optional_tables import EXECUTE, READ, WRITE, MemoryMap
 from prospect.render.text.details import memory_map_lines
 from prospect.render.text.style import Style
 

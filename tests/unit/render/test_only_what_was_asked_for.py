@@ -11,7 +11,7 @@ import pytest
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import with_stacks
 from prospect.profile.model import ENTRY_REASON_SYSCALL, EntryReasonTable
-from prospect.profile.source_tables import LineTable
+from prospect.profile.optional_tables import LineTable
 from prospect.records import replace
 from prospect.render.registry import FORMATS as ALL_FORMATS
 from prospect.render.registry import make_renderer

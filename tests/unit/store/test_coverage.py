@@ -19,7 +19,7 @@ from builders.ticks import (
     USER,
     Ticking,
 )
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.estimate.finished_report import Report
 from prospect.estimate.summary import summary
 from prospect.profile.complete import complete

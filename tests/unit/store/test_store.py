@@ -19,7 +19,7 @@ from builders.stored import (
     samples_file,
     window_at,
 )
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.errors import StoreError
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples

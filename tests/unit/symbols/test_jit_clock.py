@@ -5,8 +5,8 @@ import os
 import pytest
 
 from builders.jitdump import DumpBuilder
-from prospect.symbols.jit.dump_files import clock_shift_ns
 from prospect.symbols.jit.jitdump import parse_jitdump
+from prospect.symbols.jit.map_files import clock_shift_ns
 from prospect.symbols.live_process import monotonic_shift_ns
 
 S, MS = 1_000_000_000, 1_000_000

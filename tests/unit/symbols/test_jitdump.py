@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.builders.jitdump import DumpBuilder
 
-from prospect.symbols.jit.dump_files import dump_pid, find_dump
 from prospect.symbols.jit.jit_code import number_generations
 from prospect.symbols.jit.jitdump import parse_jitdump
+from prospect.symbols.jit.map_files import dump_pid, find_dump
 
 CODE = bytes(range(16))
 

@@ -14,8 +14,8 @@ from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.records import replace
 from prospect.symbols import kept_names
+from prospect.symbols.images.image_files import read_own_vdso
 from prospect.symbols.images.image_symbols import read_symbol_table
-from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
 from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import HitObject, Missing, ObjectKey

@@ -13,9 +13,8 @@ from prospect.profile.naming import NameSource
 from prospect.records import replace
 from prospect.symbols.images import image_files
 from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
-from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.kernel.kernel_listings import KernelPlaces, address_of
 from prospect.symbols.kernel.kernel_names import KernelNames, load_kernel
-from prospect.symbols.kernel.running_kernel import KernelPlaces
 from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.table_cache import SymbolCache

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.symbols.overlap import latest_pieces
+from prospect.symbols.table import latest_pieces
 
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 25)), max_size=20)
 

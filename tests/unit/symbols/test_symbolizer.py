@@ -11,8 +11,8 @@ from prospect.elf.image import ElfImage
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.symbols.images import image_symbols
+from prospect.symbols.images.image_files import read_own_vdso
 from prospect.symbols.images.image_symbols import read_symbol_table
-from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.jit.map_files import parse_map_file
 from prospect.symbols.naming_options import DebugServers, SymbolOptions
 from prospect.symbols.objects import HitObject, ObjectKey

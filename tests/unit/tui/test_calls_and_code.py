@@ -12,7 +12,7 @@ from prospect.disasm.kernel_code import KernelCore
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
-from prospect.profile.source_tables import NO_TARGET, CodeTable
+from prospect.profile.optional_tables import NO_TARGET, CodeTable
 from prospect.records import replace
 from prospect.tui import table_pages
 from prospect.tui.figures import live_figures

@@ -44,9 +44,9 @@ from prospect.profile.model import (
     SOURCE_KINDS,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.source_tables import FLOW_UNKNOWN, NO_TARGET, CodeTable
+from prospect.profile.optional_tables import FLOW_UNKNOWN, NO_TARGET, CodeTable
 from prospect.records import NamedTuple, Record, field
-from prospect.symbols.images.vdso import read_own_vdso
+from prospect.symbols.images.image_files import read_own_vdso
 from prospect.symbols.objects import VDSO, Missing
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.disassembly_choice import DisassemblyChoice
     from prospect.options import Disassembler
     from prospect.profile.model import Profile
-    from prospect.profile.source_tables import LineTable
+    from prospect.profile.optional_tables import LineTable
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
-    from prospect.profile.source_tables import CodeTable
+    from prospect.profile.optional_tables import CodeTable
 
 
 class LaterCode(Record):

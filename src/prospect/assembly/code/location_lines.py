@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
-    from prospect.profile.source_tables import LineTable
+    from prospect.profile.optional_tables import LineTable
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.table_cache import FileIdentity, SymbolCache

@@ -15,13 +15,13 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, interval_ns, is_i32, mapping_of, unpacked
-from prospect.columns.counting import counted
+from prospect.columns.grouping import counted
 from prospect.columns.sorting import distinct
 from prospect.events.record_columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
 from prospect.records import NamedTuple, Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
-from prospect.symbols.jit.dump_files import (
+from prospect.symbols.jit.map_files import (
     clock_shift_ns,
     dump_bytes,
     dump_cost,

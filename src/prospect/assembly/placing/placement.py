@@ -32,7 +32,7 @@ from prospect.profile.model import (
 )
 from prospect.records import NamedTuple, Record
 from prospect.symbols.objects import COMPAT_VDSO, RUNTIME_BASE, VDSO, VSYSCALL, ObjectKey, classify
-from prospect.symbols.overlap import latest_pieces
+from prospect.symbols.table import latest_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

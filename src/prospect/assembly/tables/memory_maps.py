@@ -20,8 +20,8 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, mapping_of, unpacked
 from prospect.columns import sorting
-from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import KIND_JIT
+from prospect.profile.optional_tables import MemoryMap
 from prospect.spaces.address_spaces import recorded_prot
 from prospect.symbols.objects import classify
 

@@ -15,7 +15,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, is_i32, mapping_of, number_of, texts_of
 from prospect.assembly.placing.placement import Addresses
-from prospect.profile.counted_calls import CallCounts, CallWindows, CountedFunctions
+from prospect.profile.optional_tables import CallCounts, CallWindows, CountedFunctions
 from prospect.records import Record
 from prospect.symbols.demangling.demangle import demangle
 

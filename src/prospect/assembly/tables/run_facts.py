@@ -27,8 +27,7 @@ from prospect.assembly.extras import (
 from prospect.assembly.tables.clocks import clock_count
 from prospect.events.record_columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
-from prospect.profile.run_info import EventInfo, RunInfo, Throttled
-from prospect.profile.run_notes import counted_notes
+from prospect.profile.run_info import EventInfo, RunInfo, Throttled, counted_notes
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from prospect.abi.syscall_names import syscall_name
 from prospect.assembly.entry_reasons.entry_points import OUTSIDE_OF_CALLS, EntryReason
 from prospect.assembly.entry_reasons.hit_reasons import NO_CHAIN, SampleEntryReasons
 from prospect.assembly.threads import thread_states as states
+from prospect.columns.buffers import appended, gather, inserted
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import appended, gather, inserted
 from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import replace
-from prospect.spaces.runs import task_tid
+from prospect.spaces.sample_groups import task_tid
 from prospect.wall.stretches import by_thread_and_time
 
 if TYPE_CHECKING:

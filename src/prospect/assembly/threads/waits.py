@@ -22,7 +22,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.events.record_columns import (
     TASK_EXIT,
     TASK_FORK,
@@ -34,7 +34,7 @@ from prospect.events.runtime_records import of_chosen_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
 from prospect.records import NamedTuple, Record, replace
 from prospect.spaces.attribution import programs_at
-from prospect.spaces.runs import task_pid, task_tid
+from prospect.spaces.sample_groups import task_pid, task_tid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns, is_i32
 from prospect.assembly.tables.run_facts import attached_pids
 from prospect.assembly.threads.waits import processes_of, wakings
+from prospect.columns.buffers import appended, gather
 from prospect.columns.grouping import distinct_keys
-from prospect.columns.table_rows import appended, gather
 from prospect.events import record_columns
 from prospect.events.record_columns import TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.figures.find_turns import find_turns
@@ -19,7 +19,7 @@ from prospect.profile.complete import complete
 from prospect.profile.model import TURN_UNCLEAR, TURN_WHOLE, TurnTable, WallPath, WallTakers
 from prospect.records import Record, replace
 from prospect.spaces.attribution import programs_at
-from prospect.spaces.runs import task_tid
+from prospect.spaces.sample_groups import task_tid
 from prospect.wall.path import NOBODY, RUNNING, critical_path, pieces_at
 from prospect.wall.schedule_records import Asked, Births, SchedulerRecords, Switches, Wakings
 from prospect.wall.schedule_replay import ended_schedule

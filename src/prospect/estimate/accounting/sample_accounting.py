@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.table_rows import looked_up
+from prospect.columns.buffers import looked_up
 from prospect.estimate.clocks.gaps import (
     GAP_END,
     GAP_FULL,

@@ -21,8 +21,7 @@ from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import below_thresholds, limits_of, nothing_chosen, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
-from prospect.profile.run_notes import grouped
-from prospect.profile.source_tables import (
+from prospect.profile.optional_tables import (
     FLOW_BRANCH,
     FLOW_JUMP,
     FLOW_NAMES,
@@ -30,6 +29,7 @@ from prospect.profile.source_tables import (
     FLOW_RETURN,
     FLOW_STOP,
 )
+from prospect.profile.run_info import grouped
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
+    from prospect.profile.optional_tables import CodeTable
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source_tables import CodeTable
 
 
 class RowSums(Record):

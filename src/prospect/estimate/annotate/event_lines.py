@@ -32,7 +32,7 @@ from prospect.figures.modes import (
 from prospect.figures.processes import chosen_hits
 from prospect.figures.report.disassembly_choice import table_extent
 from prospect.figures.report.function_profiles import function_tables
-from prospect.profile.source_tables import function_chains, innermost
+from prospect.profile.optional_tables import function_chains, innermost
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from prospect.figures.report.function_profiles import FunctionProfile, FunctionProfiles
     from prospect.figures.report.report_view import EventView, ReportView
     from prospect.profile.complete import CompleteProfile
+    from prospect.profile.optional_tables import CodeTable, LineTable
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source_tables import CodeTable, LineTable
 
 
 class SourceLine(NamedTuple):

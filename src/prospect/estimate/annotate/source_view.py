@@ -16,8 +16,8 @@ from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
-from prospect.profile.run_notes import grouped
-from prospect.profile.source_tables import innermost, innermost_name
+from prospect.profile.optional_tables import innermost, innermost_name
+from prospect.profile.run_info import grouped
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
+    from prospect.profile.optional_tables import LineTable
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source_tables import LineTable
 
 
 class Amounts(NamedTuple):

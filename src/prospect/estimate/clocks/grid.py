@@ -26,8 +26,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from prospect.columns import sorting
-from prospect.columns.buffers import segments
-from prospect.columns.table_rows import looked_up
+from prospect.columns.buffers import looked_up, segments
 from prospect.profile.model import NO_CPU, STOP_THROTTLED
 from prospect.records import NamedTuple, Record, replace
 

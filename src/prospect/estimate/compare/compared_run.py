@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import is_scalar
-from prospect.columns.counting import tallied
-from prospect.columns.grouping import distinct_keys
+from prospect.columns.grouping import distinct_keys, tallied
 from prospect.columns.sorting import distinct
 from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.counting import counted
+from prospect.columns.buffers import looked_up
+from prospect.columns.grouping import counted
 from prospect.columns.sorting import distinct, run_starts
-from prospect.columns.table_rows import looked_up
 from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import NamedTuple, Record
 

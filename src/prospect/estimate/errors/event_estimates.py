@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
-    from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.report_view import EventView
+    from prospect.figures.shown_rows import RankedRows
 
 _FIRST_ROWS = 3
 _NORMAL = 1.96

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.table_rows import looked_up
+from prospect.columns.buffers import looked_up
 from prospect.estimate.clocks.gaps import missing_of_bank, missing_of_one_clock, tick_bounds
 from prospect.profile.model import NO_CPU
 from prospect.records import NamedTuple, Record

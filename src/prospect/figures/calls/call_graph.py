@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.table_rows import gather
+from prospect.columns.buffers import gather
 from prospect.figures.modes import event_seconds
 from prospect.figures.stacks.call_forest import (
     fold_recursion,

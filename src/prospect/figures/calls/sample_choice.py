@@ -10,11 +10,11 @@ import numpy as np
 from prospect.dimensions import WORDS
 from prospect.errors import UsageError
 from prospect.figures.function_choice import functions_named
-from prospect.figures.function_names import function_names
 from prospect.figures.hit_keys import HitColumns
 from prospect.figures.processes import chosen_hits
 from prospect.figures.remarks import no_sample_left, nothing_chosen
 from prospect.figures.sample_filter import names_of
+from prospect.figures.shown_rows import function_names
 from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU
 from prospect.records import Record

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.figures.function_names import shown_name
 from prospect.figures.processes import chosen_by_detail, chosen_hits
+from prospect.figures.shown_rows import shown_name
 from prospect.profile.model import CPUMODE_KERNEL
 from prospect.records import NamedTuple, Record
 

@@ -15,7 +15,7 @@ from prospect.columns.grouping import sums_with_rows
 from prospect.columns.sorting import falling_within
 from prospect.errors import RenderError
 from prospect.figures.modes import ROUNDING_S, is_kernel_mode, rows_of_rows
-from prospect.figures.ranked_rows import CutRows, ranked
+from prospect.figures.shown_rows import CutRows, ranked
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.modes import EventHits
-    from prospect.figures.ranked_rows import RankedRows
+    from prospect.figures.shown_rows import RankedRows
     from prospect.profile.model import ProcessTable
 
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.columns.grouping import alike
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import gather
 from prospect.figures.stacks.frames import is_kernel_frame
 from prospect.figures.stacks.stack_weights import paths
 from prospect.profile.model import CUT_OBJECT, KIND_PYTHON

@@ -34,7 +34,6 @@ from prospect.figures.processes import (
     shown_detail,
     throttled,
 )
-from prospect.figures.ranked_rows import ranked
 from prospect.figures.remarks import is_widened, run_notes, run_warnings
 from prospect.figures.report.accounting import AccountedTime, accounted_times
 from prospect.figures.report.counters import run_counters
@@ -45,13 +44,18 @@ from prospect.figures.report.function_profiles import (
     function_tables,
     kernel_profiles,
 )
-from prospect.figures.report.symbol_quality import SymbolQuality, symbol_quality
+from prospect.figures.report.symbol_quality import (
+    RuntimeHint,
+    SymbolQuality,
+    runtime_hints,
+    symbol_quality,
+)
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
-from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
 from prospect.figures.selection import by_function
+from prospect.figures.shown_rows import ranked
 from prospect.profile.complete import complete
-from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import CUT_OBJECT
+from prospect.profile.optional_tables import MemoryMap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +64,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.modes import EventHits
-    from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.event_figures import DataFigures, SideBySide
     from prospect.figures.report.waiting import Waiting
+    from prospect.figures.shown_rows import RankedRows
     from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByFunction

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.columns.sorting import distinct, run_lengths, run_starts
-from prospect.columns.table_rows import gather
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.modes import MODE_USER, event_seconds, hit_modes
 from prospect.figures.processes import are_chosen_waits, chosen_by_detail

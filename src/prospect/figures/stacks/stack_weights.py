@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns import sorting
-from prospect.columns.buffers import is_scalar
-from prospect.columns.counting import counted, first_rows
-from prospect.columns.grouping import alike, distinct_keys, exact_sums, group_sums
-from prospect.columns.table_rows import appended, gather
+from prospect.columns.buffers import appended, gather, is_scalar
+from prospect.columns.grouping import (
+    alike,
+    counted,
+    distinct_keys,
+    exact_sums,
+    first_rows,
+    group_sums,
+)
 from prospect.errors import UsageError
 from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, shown_processes

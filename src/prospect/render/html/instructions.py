@@ -21,7 +21,7 @@ from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct
 from prospect.estimate.annotate.annotation_view import instruction_of_hits, ran_before
 from prospect.figures.stacks.stack_weights import nanoseconds
-from prospect.profile.source_tables import innermost
+from prospect.profile.optional_tables import innermost
 from prospect.records import Record
 from prospect.render.encoding import encoded
 from prospect.render.html.cells import STRETCHES, Contexts, sample_stretches
@@ -29,7 +29,7 @@ from prospect.render.html.cells import STRETCHES, Contexts, sample_stretches
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.source_tables import CodeTable
+    from prospect.profile.optional_tables import CodeTable
     from prospect.render.html.cells import SampleCells, StackNames
 
 _MOST_CELLS = 300_000

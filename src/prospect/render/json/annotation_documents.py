@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation
     from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
-    from prospect.profile.source_tables import LineTable, SourceFile
+    from prospect.profile.optional_tables import LineTable, SourceFile
 
 _ADDRESS = Kind({"type": "string"}, hex)
 _PERCENT = Kind({"type": "number"}, lambda share: round(float(share) * 100.0, 6)).within(0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.source_tables import FLOW_NAMES, NO_TARGET
+from prospect.profile.optional_tables import FLOW_NAMES, NO_TARGET
 from prospect.records import NamedTuple
 from prospect.render.json.document_fields import (
     AMOUNT,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.source_tables import CodeTable
+    from prospect.profile.optional_tables import CodeTable
 
 
 FLOW = numbered(FLOW_NAMES)

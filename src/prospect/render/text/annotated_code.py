@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
-from prospect.figures.function_names import shown_name
 from prospect.figures.processes import asked_for
+from prospect.figures.shown_rows import shown_name
 from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.name_parts import short_name
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         EventAnnotation,
     )
     from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
-    from prospect.profile.source_tables import SourceFile
+    from prospect.profile.optional_tables import SourceFile
 
     Reader = Callable[[str], SourceFile | None]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.report.report_view import EventView, ReportView
-    from prospect.profile.mapped_memory import MemoryMap
+    from prospect.profile.optional_tables import MemoryMap
     from prospect.render.text.function_table import FunctionFormatter
     from prospect.render.text.style import Page, Style
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.estimate.annotate.annotation_view import skid
-from prospect.figures.function_names import shown_name
+from prospect.figures.shown_rows import shown_name
 from prospect.render.escape import display_width, escaped, padded
 from prospect.render.name_parts import short_name
 from prospect.render.text.listing import closing_lines, near_hits

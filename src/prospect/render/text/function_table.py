@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.figures.function_names import shown_names
+from prospect.figures.shown_rows import shown_names
 from prospect.profile.late import gather
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened

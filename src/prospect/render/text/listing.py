@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
-    from prospect.profile.source_tables import CodeTable, LineTable
+    from prospect.profile.optional_tables import CodeTable, LineTable
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style, Words
 

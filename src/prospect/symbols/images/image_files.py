@@ -5,6 +5,11 @@ So an image is known to be the recorded one, or there is a reason why there is n
 debug files are defined by the GDB manual, "Debugging Information in Separate Files", and
 perf-buildid-cache(1). A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is
 not looked for here: it has DWARF of theirs, but no symbols.
+
+The vdso and the vsyscall page, which the kernel maps into every process, have no file. The vdso is
+an ELF image, read from this very process, which has the same as all others of its class under one
+kernel; that of 32-bit programs is read from one of them. The vsyscall page is code of the kernel's
+at a fixed address that has one name (``arch/x86/entry/vsyscall/vsyscall_emu_64.S``, Linux 6.12).
 """
 
 from __future__ import annotations
@@ -14,10 +19,19 @@ import os
 import zlib
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import VARIABLE
-from prospect.files.named_files import ServedMounts, open_file, open_link, open_named, open_received
+from prospect.files.named_files import (
+    ServedMounts,
+    open_file,
+    open_link,
+    open_named,
+    open_received,
+    read_system_file,
+)
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted, weakest
 from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.profile.naming import NameSource
@@ -30,6 +44,8 @@ from prospect.symbols.images.debug_files import (
 )
 from prospect.symbols.live_process import mapped_file_links
 from prospect.symbols.objects import DELETED, Missing
+from prospect.symbols.symbols_limits import LARGEST_VDSO_BYTES
+from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,6 +53,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import DebugLink
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.objects import ObjectKey
+
 
 # kernel/events/core.c:perf_event_mmap_event()
 _READ_SECTIONS = (
@@ -434,3 +451,54 @@ def _sentence(reason: NameSource, key: ObjectKey) -> str:
     if key.path == _TOO_LONG:
         return "its path is longer than the 4096 bytes that the kernel reports"
     return _SENTENCES.get(reason, "the file is gone, and no process that still runs has it mapped")
+
+
+_VSYSCALL_START = 0xFFFFFFFFFF600000
+_PAGE_BYTES = 4096
+
+
+def read_own_vdso() -> ElfImage | None:
+    """Read the vdso of this process; None if it has none."""
+    return _read_vdso("self")
+
+
+def read_compat_vdso(processes: Iterable[LiveProcess]) -> ElfImage | None:
+    """Read the vdso that 32-bit programs have, from one that still runs; None if none does."""
+    for process in processes:
+        image = _read_vdso(str(process.pid))
+        if image is not None and not image.is_64:
+            return image
+    return None
+
+
+def _read_vdso(who: str) -> ElfImage | None:
+    for line in read_system_file(f"/proc/{who}/maps").splitlines():
+        if not line.endswith(b" [vdso]"):
+            continue
+        start, end = (int(bound, 16) for bound in line.split(None, 1)[0].split(b"-"))
+        if end - start > LARGEST_VDSO_BYTES:
+            return None
+        try:
+            descriptor = os.open(f"/proc/{who}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return ElfImage.parse(os.pread(descriptor, end - start, start))
+            finally:
+                os.close(descriptor)
+        except (OSError, ElfError):
+            return None
+    return None
+
+
+def vsyscall_table() -> SymbolTable:
+    """Return the one symbol of the vsyscall page, by its address and by its offset in the page."""
+    start = np.array([0, _VSYSCALL_START], np.uint64)
+    end = start + np.uint64(_PAGE_BYTES)
+    return build_symbol_table(
+        strings=b"__vsyscall_page\0",
+        start=start,
+        end=end,
+        limit=end,
+        name_start=np.zeros(2, np.int64),
+        is_global=np.ones(2, np.bool_),
+        source=np.full(2, NameSource.VDSO, np.uint8),
+    )

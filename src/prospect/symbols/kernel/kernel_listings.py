@@ -2,6 +2,8 @@
 
 Listings in files are those of a path that a person gave, or found by the build id and the release
 of a kernel; their addresses are those that the kernel was linked for, or had at another boot.
+Making the listing that /proc/kallsyms shows costs the kernel more than us, so the running kernel's
+is kept between runs under what it depends on: build id, boot, and the modules with their addresses.
 
 Lines of kallsyms are ``ADDRESS TYPE NAME`` with, for modules and BPF programs, a tab and
 ``[MODULE]``. Defined by ``kernel/kallsyms.c:s_show`` (Linux 6.12) and nm(1); which lines count,
@@ -15,14 +17,17 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.text_columns import hexadecimal, line_bounds, padded
-from prospect.files.named_files import open_file, open_received
+from prospect.elf.image import find_build_id
+from prospect.files.named_files import open_file, open_received, read_system_file
 from prospect.files.untrusted_open import OpenFile
 from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
 from prospect.symbols.images.debug_files import KERNEL_LISTING, target_paths
 from prospect.symbols.images.image_files import (
     cached_copies,
@@ -41,7 +46,9 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
     from prospect.symbols.images.image_files import FoundImage
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.table import SymbolTable
+    from prospect.symbols.table_cache import SymbolCache
 
 _PAGE_BYTES = 4096
 _ADDRESS_DIGITS = 16
@@ -236,3 +243,87 @@ def _image_table(image: ElfImage) -> SymbolTable:
     from prospect.symbols.images.image_symbols import read_symbol_table  # noqa: PLC0415 - rarely needed
 
     return read_symbol_table(image)
+
+
+class KernelPlaces(NamedTuple):
+    """Where a kernel is described; others are for tests."""
+
+    kallsyms: str = "/proc/kallsyms"
+    notes: str = "/sys/kernel/notes"
+    modules: str = "/proc/modules"
+    boot_id: str = "/proc/sys/kernel/random/boot_id"
+    root: str = ""
+
+
+RUNNING_MACHINE = KernelPlaces()
+
+
+class RunningKernel(NamedTuple):
+    """The running kernel's facts about itself.
+
+    Attributes:
+        is_recorded: whether it is the kernel of the recording.
+        build_id: empty if it hides it.
+        table: its symbols; None if it hides them, or is not the recorded one.
+        is_kept: whether the table is from the cache: what was loaded since is not in it.
+    """
+
+    is_recorded: bool
+    build_id: bytes
+    table: SymbolTable | None = None
+    is_kept: bool = False
+
+
+def is_running_kernel(options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> bool:
+    """Say whether the recorded kernel is the running one: by build id, else by release and host."""
+    build_id = _build_id(places)
+    if options.kernel_build_id and build_id:
+        return same_build_id(options.kernel_build_id, build_id)
+    uname = os.uname()
+    is_here = options.hostname in {"", uname.nodename}
+    return is_here and options.kernel_release == uname.release
+
+
+def read_running_kernel(
+    options: SymbolOptions, places: KernelPlaces, cache: SymbolCache | None
+) -> RunningKernel:
+    """Ask the running kernel for its symbols, if it is the recorded one.
+
+    Args:
+        options: facts of the recording.
+        places: where it describes itself.
+        cache: where a listing may be kept; None to take it from the kernel and keep nothing.
+    """
+    build_id = _build_id(places)
+    if not is_running_kernel(options, places):
+        return RunningKernel(is_recorded=False, build_id=build_id)
+    key = _listing_key(build_id, places) if cache and build_id else ""
+    kept = cache.load(key) if cache and key else None
+    if kept is not None:
+        return RunningKernel(is_recorded=True, build_id=build_id, table=kept, is_kept=True)
+    table = parse_kallsyms(read_system_file(places.kallsyms))
+    if not len(table):
+        return RunningKernel(is_recorded=True, build_id=build_id)
+    if cache and key:
+        cache.store(key, table)
+    return RunningKernel(is_recorded=True, build_id=build_id, table=table)
+
+
+def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[bytes, bytes]]:
+    """Return the kernel's modules, each by name and address.
+
+    The rest of /proc/modules, how often each is in use, changes all the time.
+    Source: ``kernel/module/procfs.c`` (Linux 6.18), m_show().
+    """
+    lines = (line.split() for line in read_system_file(places.modules).splitlines())
+    return frozenset((words[0], words[5]) for words in lines if len(words) > 5)
+
+
+def _listing_key(build_id: bytes, places: KernelPlaces) -> str:
+    modules = (b" ".join(module) for module in sorted(loaded_modules(places)))
+    state = b"\n".join((read_system_file(places.boot_id), *modules))
+    return f"kallsyms-{build_id.hex()}-{blake2b(state).hexdigest()}"
+
+
+def _build_id(places: KernelPlaces) -> bytes:
+    return find_build_id([memoryview(read_system_file(places.notes))]) or b""

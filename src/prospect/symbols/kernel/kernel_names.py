@@ -20,17 +20,17 @@ from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.kernel.kernel_listings import (
+    RUNNING_MACHINE,
     address_of,
     kept_listings,
     module_of,
+    read_running_kernel,
     read_system_map,
     read_vmlinux,
 )
-from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, read_running_kernel
 from prospect.symbols.objects import Missing
-from prospect.symbols.overlap import latest_pieces
 from prospect.symbols.resolution import Resolution, joined, named, nameless
-from prospect.symbols.table import SymbolTable, build_symbol_table
+from prospect.symbols.table import SymbolTable, build_symbol_table, latest_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from prospect.events.record_columns import KernelSymbols
     from prospect.profile.builder import NamedAddresses
-    from prospect.symbols.kernel.running_kernel import KernelPlaces, RunningKernel
+    from prospect.symbols.kernel.kernel_listings import KernelPlaces, RunningKernel
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.table import SymbolTable
     from prospect.symbols.table_cache import SymbolCache
