@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from builders.eh_frame import cie, eh_frame, entry, frame_sections
 from builders.elf import Section, Symbol, code, elf_file
 from builders.examples import examples
-from prospect.elf.eh_pointers import EhData
 from prospect.elf.elf_limits import MOST_ENTRIES
-from prospect.elf.frame_entries import parse_cie, read_frames, walk_entries
+from prospect.elf.frame_entries import EhData, parse_cie, read_frames, walk_entries
 from prospect.elf.image import ElfImage
 from prospect.symbols.images.image_symbols import read_symbol_table
 

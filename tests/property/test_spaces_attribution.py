@@ -11,10 +11,9 @@ from builders.examples import examples
 from builders.sideband import EventLog, samples_of
 from prospect.abi.constants import PERF_RECORD_MISC_USER
 from prospect.records import replace
-from prospect.spaces import attribution, sample_groups
-from prospect.spaces.attribution import attribute
+from prospect.spaces import attribution
+from prospect.spaces.attribution import attribute, task_pid, task_tid
 from prospect.spaces.process_history import build_spaces
-from prospect.spaces.sample_groups import task_pid, task_tid
 
 addresses = st.one_of(
     st.integers(0, 2**64 - 1),
@@ -66,12 +65,11 @@ def test_attribution_is_counting_one_by_one(rows, labelled, block, packing, most
     )
     events = replace(sideband(), samples=columns)
     with (
-        patch.object(sample_groups, "_ADDRESS_BITS", packing[0]),
+        patch.object(attribution, "_ADDRESS_BITS", packing[0]),
         patch.object(attribution, "_CHUNKS", packing[1]),
-        patch.object(sample_groups, "_MOST_KINDS", most[0]),
-        patch.object(sample_groups, "_MOST_GROUPS", most[1]),
+        patch.object(attribution, "_MOST_KINDS", most[0]),
+        patch.object(attribution, "_MOST_GROUPS", most[1]),
         patch.object(attribution, "BLOCK_SAMPLES", block),
-        patch.object(sample_groups, "BLOCK_SAMPLES", block),
     ):
         history = build_spaces(events)
         hits = attribute(columns, history.timeline, label)

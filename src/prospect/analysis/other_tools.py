@@ -13,10 +13,16 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, RecordingError
 from prospect.files.named_files import open_file
 from prospect.files.untrusted_open import OpenFile
-from prospect.foreign.detection import foreign_kind, is_recording, unread_format
+from prospect.foreign.detection import (
+    foreign_kind,
+    is_gzipped,
+    is_recording,
+    unpacked,
+    unpacked_head,
+    unread_format,
+)
 from prospect.foreign.folded_profile import folded_profile
 from prospect.foreign.gmon_profile import gmon_profile, program_functions, read_gmon
-from prospect.foreign.gzipped import is_gzipped, unpacked, unpacked_head
 from prospect.foreign.perf_script_profile import perf_script_profile
 from prospect.foreign.pprof_profile import pprof_profile
 from prospect.symbols.demangling.demangle import demangle

@@ -44,8 +44,11 @@ from prospect.assembly.tables.hit_tables import (
     describe_samples,
     describe_syscalls,
 )
-from prospect.assembly.tables.memory_maps import UnhitMappings
-from prospect.assembly.tables.process_table import describe_processes, with_control_groups
+from prospect.assembly.tables.process_table import (
+    UnhitMappings,
+    describe_processes,
+    with_control_groups,
+)
 from prospect.assembly.tables.recorded_calls import describe_call_counts, read_call_counts
 from prospect.assembly.tables.run_facts import describe_run, has_user_callers
 from prospect.assembly.threads import waits as off_cpu

@@ -19,7 +19,7 @@ from prospect.errors import PluginError, UsageError
 from prospect.plugins import LABELS, called, described, names, plugin
 from prospect.profile.model import NO_LABELS
 from prospect.records import Record, replace
-from prospect.spaces.sample_groups import task_pid, task_tid
+from prospect.spaces.attribution import task_pid, task_tid
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -9,22 +9,28 @@ Entries of .eh_frame are found by the sorted table of .eh_frame_hdr, else by a w
 to the last; either way they are then decoded all at once. Defined by the Linux Standard Base Core
 5.0, "Exception Frames", "DWARF Extensions" and "The Common Information Entry Format", and DWARF 5,
 6.4.1 "Structure of Call Frame Information" (versions 1, 3 and 4 of .debug_frame, of DWARF 2 to 5);
-the letters B and G by the DWARF for the Arm 64-bit Architecture.
+the letters B and G by the DWARF for the Arm 64-bit Architecture. `EhData` turns columns of
+positions in a section into columns of values: Linux Standard Base Core 5.0, "DWARF Exception Header
+Encoding", and DWARF 5, 7.6 "Variable Length Data".
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.elf import eh_pointers as pointers
 from prospect.elf import elf_layout
-from prospect.elf.eh_pointers import EhData
-from prospect.elf.elf_limits import MOST_CIES, MOST_ENTRIES, MOST_UNPACKED_BYTES
+from prospect.elf.elf_limits import (
+    LONGEST_LEB128_BYTES,
+    MOST_CIES,
+    MOST_ENTRIES,
+    MOST_UNPACKED_BYTES,
+)
 from prospect.elf.image import NO_ADDRESS
 from prospect.records import Record
 
@@ -32,6 +38,147 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
+
+DW_EH_PE_ABSPTR, DW_EH_PE_ULEB128, DW_EH_PE_SLEB128 = 0x00, 0x01, 0x09
+DW_EH_PE_UDATA2, DW_EH_PE_UDATA4, DW_EH_PE_UDATA8 = 0x02, 0x03, 0x04
+DW_EH_PE_SDATA2, DW_EH_PE_SDATA4, DW_EH_PE_SDATA8 = 0x0A, 0x0B, 0x0C
+DW_EH_PE_PCREL, DW_EH_PE_DATAREL = 0x10, 0x30
+DW_EH_PE_INDIRECT = 0x80
+DW_EH_PE_OMIT = 0xFF
+
+_FORMAT = 0x0F
+_APPLICATION = 0x70
+_FIXED: dict[int, np.dtype[Any]] = {
+    DW_EH_PE_UDATA2: np.dtype("<u2"),
+    DW_EH_PE_UDATA4: np.dtype("<u4"),
+    DW_EH_PE_UDATA8: np.dtype("<u8"),
+    DW_EH_PE_SDATA2: np.dtype("<i2"),
+    DW_EH_PE_SDATA4: np.dtype("<i4"),
+    DW_EH_PE_SDATA8: np.dtype("<i8"),
+}
+
+
+def fixed_bytes(encoding: int, pointer_bytes: int) -> int | None:
+    """Return the size of a pointer of an encoding, None if it varies or there is no such."""
+    form = _fixed_form(encoding, pointer_bytes)
+    return form.itemsize if form else None
+
+
+def _fixed_form(encoding: int, pointer_bytes: int) -> np.dtype[Any] | None:
+    if encoding & _FORMAT == DW_EH_PE_ABSPTR:
+        return np.dtype(f"<u{pointer_bytes}")
+    return _FIXED.get(encoding & _FORMAT)
+
+
+class EhData(Record, eq=False):
+    """A section that holds encoded numbers.
+
+    Attributes:
+        content: its bytes.
+        address: SVMA of the first.
+        pointer_bytes: size of an address: 8 or 4.
+    """
+
+    content: memoryview
+    address: int
+    pointer_bytes: int
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    @cached_property
+    def octets(self) -> NDArray[np.uint8]:
+        """The bytes as a column, u8[b]."""
+        return np.frombuffer(self.content, np.uint8)
+
+    def fixed(self, position: NDArray[np.int64], dtype: str) -> NDArray[np.int64]:
+        """Read numbers of a fixed size.
+
+        Args:
+            position: i64[n]; bytes outside the section read as 0.
+            dtype: numpy's name of a little-endian integer.
+
+        Returns:
+            i64[n]; of u64 the two's complement.
+        """
+        kind = np.dtype(dtype)
+        count = len(self) - kind.itemsize + 1
+        value = np.zeros(len(position), np.int64)
+        if count > 0:
+            every: NDArray[Any] = np.ndarray((count,), kind, self.content, strides=(1,))
+            inside = (position >= 0) & (position < count)
+            # `take` would first copy all of them, eight times the section.
+            value[inside] = every[position[inside]].astype(np.int64)
+        return value
+
+    def leb128(
+        self, position: NDArray[np.int64], *, signed: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Read numbers of variable length.
+
+        Returns:
+            i64[n] values, and i64[n] positions of what follows; where a number does not end within
+            its 10 bytes or the section, a position beyond the section.
+        """
+        value = np.zeros(len(position), np.int64)
+        following = np.full(len(position), len(self) + 1, np.int64)
+        rows = np.arange(len(position))
+        for index in range(LONGEST_LEB128_BYTES):
+            at = position.take(rows) + index
+            rows = rows[(at >= 0) & (at < len(self))]
+            at = position.take(rows) + index
+            octet = self.octets.take(at).astype(np.int64)
+            value[rows] |= (octet & 0x7F) << np.int64(7 * index)
+            last = octet < 0x80
+            done = rows[last]
+            following[done] = at[last] + 1
+            if signed and 7 * index + 7 < 64:
+                negative = done[(octet[last] & 0x40) != 0]
+                value[negative] |= np.int64(-1) << np.int64(7 * index + 7)
+            rows = rows[~last]
+        return value, following
+
+    def encoded(
+        self, position: NDArray[np.int64], encoding: int, data_address: int | None = None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]] | None:
+        """Read pointers.
+
+        Args:
+            position: i64[n], within the section or beyond it.
+            encoding: DW_EH_PE_*, one for all.
+            data_address: what DW_EH_PE_datarel counts from, None if that is not known.
+
+        Returns:
+            u64[n] values, which are SVMA where the encoding makes them so, and i64[n] positions of
+            what follows. None for encodings that the file alone does not resolve (indirect,
+            textrel, funcrel) and for those that do not exist.
+        """
+        form = _fixed_form(encoding, self.pointer_bytes)
+        if form is not None:
+            value, following = self.fixed(position, form.str), position + form.itemsize
+        elif encoding & _FORMAT in {DW_EH_PE_ULEB128, DW_EH_PE_SLEB128}:
+            signed = encoding & _FORMAT == DW_EH_PE_SLEB128
+            value, following = self.leb128(position, signed=signed)
+        else:
+            return None
+        base = self._base(position, encoding, data_address)
+        if base is None:
+            return None
+        pointer = value.view(np.uint64) + base
+        if self.pointer_bytes == 4:
+            pointer &= np.uint64(0xFFFFFFFF)
+        return pointer, following
+
+    def _base(
+        self, position: NDArray[np.int64], encoding: int, data_address: int | None
+    ) -> NDArray[np.uint64] | None:
+        """Return what is to be added to each value, None if that is not known."""
+        application = encoding & (_APPLICATION | DW_EH_PE_INDIRECT)
+        if application == DW_EH_PE_PCREL:
+            return position.astype(np.uint64) + np.uint64(self.address)
+        if application == DW_EH_PE_DATAREL and data_address is not None:
+            return np.full(len(position), data_address, np.uint64)
+        return np.zeros(len(position), np.uint64) if application == 0 else None
 
 
 _ELFCOMPRESS_ZLIB, _ELFCOMPRESS_ZSTD = 1, 2
@@ -165,10 +312,10 @@ def _listed(header: EhData, data: EhData) -> NDArray[np.int64]:
         return none
     pointer_form, count_form, table_form = header.content[1:4]
     pointer = header.encoded(np.array([4]), pointer_form, header.address)
-    if pointer is None or pointers.DW_EH_PE_OMIT in {count_form, table_form}:
+    if pointer is None or DW_EH_PE_OMIT in {count_form, table_form}:
         return none
     counted = header.encoded(pointer[1], count_form, header.address)
-    pointer_bytes = pointers.fixed_bytes(table_form, header.pointer_bytes)
+    pointer_bytes = fixed_bytes(table_form, header.pointer_bytes)
     if counted is None or pointer_bytes is None:
         return none
     entry_bytes = 2 * pointer_bytes
@@ -398,8 +545,8 @@ def _parse_cie_body(
         code_alignment=code_alignment,
         data_alignment=data_alignment,
         return_register=register,
-        fde_encoding=pointers.DW_EH_PE_ABSPTR if fde is None else fde,
-        lsda_encoding=pointers.DW_EH_PE_OMIT if lsda is None else lsda,
+        fde_encoding=DW_EH_PE_ABSPTR if fde is None else fde,
+        lsda_encoding=DW_EH_PE_OMIT if lsda is None else lsda,
         is_signal_frame=b"S" in letters,
         program=min(program, len(octets)),
         end=len(octets),
@@ -424,11 +571,11 @@ def _after_pointer(octets: memoryview, position: int, pointer_bytes: int) -> int
     """Return what follows an encoded pointer and the byte that states its encoding."""
     encoding = octets[position]
     position += 1
-    if encoding == pointers.DW_EH_PE_OMIT:
+    if encoding == DW_EH_PE_OMIT:
         return position
     if encoding & 0x70 == _ALIGNED:
         return -(-position // pointer_bytes) * pointer_bytes + pointer_bytes
-    size = pointers.fixed_bytes(encoding, pointer_bytes)
+    size = fixed_bytes(encoding, pointer_bytes)
     if size is None:
         return _leb128(octets, position)[1]
     return position + size

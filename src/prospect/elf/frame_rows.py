@@ -18,14 +18,13 @@ from prospect.columns.buffers import segments
 from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
-from prospect.elf.eh_pointers import DW_EH_PE_ABSPTR, EhData
 from prospect.elf.elf_limits import (
     LONGEST_INITIAL_BYTES,
     MOST_ASSEMBLY,
     MOST_GO_ROWS,
     MOST_TRAMPOLINES,
 )
-from prospect.elf.frame_entries import read_debug_frames, read_frames
+from prospect.elf.frame_entries import DW_EH_PE_ABSPTR, EhData, read_debug_frames, read_frames
 from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps, signal_rule
 from prospect.elf.frame_steps import FrameSteps, decode_operations, translate
 from prospect.elf.go_table import ASSEMBLY, GO_1_16, WRITES_SP, read_go_table

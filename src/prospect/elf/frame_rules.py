@@ -39,7 +39,7 @@ ABSENT_FORM = 1  # … a form that this packing, or this reader, does not have
 ABSENT_MAP = 2  # … nothing being mapped there; rows of images never say so
 ABSENT_TRAMPOLINE = 3  # … it being CPython's trampoline, whose frame `unwind.step` knows
 ABSENT_SWITCH = 4  # … a switch to another stack, unless there is a frame record on this one
-ABSENT_INTERPRETED = 5  # … it being HotSpot's interpreter, whose frames `unwind.interpreted` knows
+ABSENT_INTERPRETED = 5  # … it being HotSpot's interpreter, whose frames `unwind.step` knows
 ABSENT_BYTECODE = 6  # … it being bytecode, which interpreted frames lead to
 
 RULE_SAME = 0  # as in the caller

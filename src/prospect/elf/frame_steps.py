@@ -26,7 +26,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.elf.eh_pointers import EhData
+    from prospect.elf.frame_entries import EhData
     from prospect.elf.frame_rules import MachineRegisters
 
 DW_CFA_ADVANCE_LOC, DW_CFA_OFFSET, DW_CFA_RESTORE = 0x40, 0x80, 0xC0

@@ -37,7 +37,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.elf.eh_pointers import EhData
+    from prospect.elf.frame_entries import EhData
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.image import ElfImage
 

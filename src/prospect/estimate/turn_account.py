@@ -12,7 +12,7 @@ import numpy as np
 
 from prospect.columns.grouping import alike, group_sums
 from prospect.columns.sorting import distinct
-from prospect.estimate.statistics.limits import Quantile, quantile_of
+from prospect.estimate.statistics.row_limits import Quantile, quantile_of
 from prospect.estimate.wall_account import (
     Owned,
     Programs,

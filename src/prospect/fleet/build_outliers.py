@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import adjusted
 from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS_OF_A_GROUP, difference_of_groups
 from prospect.fleet.asking import question
 from prospect.fleet.fleet_limits import MOST_CELLS, MOST_COMPARED_FILES, MOST_FUNCTIONS_OF_A_FILE

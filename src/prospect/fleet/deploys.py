@@ -10,7 +10,7 @@ from prospect.announcing import pluralize
 from prospect.errors import StoreError
 from prospect.estimate.statistics.beta import student_two_sided
 from prospect.estimate.statistics.clusters import Side, difference_of
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import adjusted
 from prospect.fleet.asking import question
 from prospect.fleet.fleet_limits import MOST_CELLS_OF_A_DEPLOY, MOST_COMPARED_FUNCTIONS
 from prospect.fleet.hits import PERIODS

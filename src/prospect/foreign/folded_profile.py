@@ -17,8 +17,16 @@ import numpy as np
 
 from prospect.errors import RecordingError
 from prospect.figures.stacks.frames import object_label
-from prospect.foreign.stack_profile import NamedFrames, WeightedStacks, run_info, stack_profile
-from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
+from prospect.foreign.stack_profile import (
+    NamedFrames,
+    Numbers,
+    OddLines,
+    StackColumns,
+    WeightedStacks,
+    run_info,
+    stack_profile,
+    text_lines,
+)
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
 from prospect.profile.run_info import EventInfo
 

@@ -27,12 +27,15 @@ from prospect.errors import RecordingError
 from prospect.foreign.stack_profile import (
     NO_OBJECT,
     NamedFrames,
+    Numbers,
+    OddLines,
+    StackColumns,
     WeightedStacks,
     object_kind,
     run_info,
     stack_profile,
+    text_lines,
 )
-from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
 from prospect.profile.model import CUT_OBJECT
 from prospect.profile.run_info import EventInfo
 from prospect.records import NamedTuple, Record, field

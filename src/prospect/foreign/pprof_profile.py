@@ -24,8 +24,8 @@ from prospect.columns.protobuf_fields import (
 )
 from prospect.errors import RecordingError
 from prospect.figures.stacks.frames import object_label
+from prospect.foreign.detection import is_gzipped, unpacked
 from prospect.foreign.foreign_limits import MOST_EVENTS, MOST_MESSAGES
-from prospect.foreign.gzipped import is_gzipped, unpacked
 from prospect.foreign.stack_profile import (
     NO_OBJECT,
     NamedFrames,

@@ -23,9 +23,8 @@ import numpy as np
 from prospect.files.budget import CostlyError
 from prospect.lines import dwarf
 from prospect.lines.debug_info import is_shared
-from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
+from prospect.lines.dwarf import DwarfError, leb128, section, string, unsigned
 from prospect.lines.lines_limits import LONGEST_SCOPED_NAME_BYTES, MOST_PLACES, MOST_UNITS
-from prospect.lines.sections import section
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:

@@ -33,10 +33,9 @@ from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address
-from prospect.lines.dwarf import DwarfError, as_leb128, unsigned
+from prospect.lines.dwarf import DwarfError, Sections, as_leb128, unsigned
 from prospect.lines.lines_limits import LARGEST_SPLIT_BYTES, MOST_COLUMNS, MOST_SPLIT_UNITS
 from prospect.lines.scoped_names import ScopedNames
-from prospect.lines.sections import Sections
 from prospect.lines.split_units import read_skeletons, unit_of_addresses
 from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, lookup_each
 from prospect.profile.naming import NameSource

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.lines import dwarf
-from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
+from prospect.lines.dwarf import DwarfError, leb128, section, string, unsigned
 from prospect.lines.lines_limits import MOST_RANGES, MOST_SKELETON_ABBREVIATIONS, MOST_UNITS
-from prospect.lines.sections import section
 from prospect.records import Record
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from prospect.events.record_columns import (
 from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
 from prospect.live.live_limits import MOST_PROGRAMS, MOST_RUNTIME_NAME_BYTES, MOST_SHARING_PIDS
 from prospect.records import NamedTuple, Record, field, replace
-from prospect.spaces.sample_groups import task_tid
+from prospect.spaces.attribution import task_tid
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

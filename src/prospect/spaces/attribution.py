@@ -1,29 +1,356 @@
 """Samples and timeline → distinct hits: process, thread, address and mode, with their samples.
 
-Every sample is in exactly one row. Times and tasks are looked up once a run of samples
-(`sample_groups`). Group and address make one u64 key a sample, which is counted. Nothing about an
-address or the number of groups is assumed: what does not fit 64 bits is ranked first.
+Every sample is in exactly one row. The kernel writes a CPU's samples in chronological order and a
+task stays on a CPU for many of them, so times and tasks are looked up once a run of neighbouring
+samples of one task. Samples of one process row, thread name, space, mode, event and label are a
+group: `SampleGroups` names each sample's group block by block without ever holding a group a
+sample. Group and address make one u64 key a sample, which is counted. Nothing about an address or
+the number of groups is assumed: what does not fit 64 bits is ranked first.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.abi import constants as abi
 from prospect.columns.grouping import counted, exact_sums
-from prospect.columns.sorting import run_lengths, run_starts
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.events.record_columns import Samples
-from prospect.records import Record
-from prospect.spaces.sample_groups import BLOCK_SAMPLES, KEY_BITS, folded, group_bits, group_samples
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.spaces.sample_groups import SampleGroups, TaskRuns
     from prospect.spaces.task_timeline import Timeline
+
+# A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
+BLOCK_SAMPLES = 1 << 16
+# Where the low half of a word is in memory.
+_LOW_HALF = int(sys.byteorder == "big")
+
+
+class TaskRuns(Record):
+    """Runs of one block of samples.
+
+    Attributes:
+        first_sample: row of the block's first sample in the recording.
+        start: i64[r] the runs' first samples, relative to `first_sample`, ascending from 0.
+        length: i64[r] samples, at least 1.
+        task: u64[r] as in `Samples.task`.
+        first_ns, last_ns: u64[r] times of the runs' first and last samples.
+    """
+
+    first_sample: int
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    task: NDArray[np.uint64]
+    first_ns: NDArray[np.uint64]
+    last_ns: NDArray[np.uint64]
+
+
+def task_runs(samples: Samples) -> Iterator[TaskRuns]:
+    """Cut the samples into runs, block by block; a run never reaches over a block's end."""
+    for first_sample in range(0, len(samples), BLOCK_SAMPLES):
+        task = samples.task[first_sample : first_sample + BLOCK_SAMPLES]
+        time_ns = samples.time_ns[first_sample : first_sample + BLOCK_SAMPLES]
+        is_cut = task[1:] != task[:-1]
+        is_cut |= time_ns[1:] < time_ns[:-1]
+        cuts = np.flatnonzero(is_cut)
+        start = np.concatenate(([0], cuts + 1))
+        last = np.append(cuts, len(task) - 1)
+        yield TaskRuns(
+            first_sample=first_sample,
+            start=start,
+            length=last - start + 1,
+            task=task.take(start),
+            first_ns=time_ns.take(start),
+            last_ns=time_ns.take(last),
+        )
+
+
+def task_pid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return the pid of each task word, i32; -1 if the kernel could not say."""
+    return _halves(task, _LOW_HALF)
+
+
+def task_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return the tid of each task word, i32; -1 if the kernel could not say."""
+    return _halves(task, 1 - _LOW_HALF)
+
+
+def viewed_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return the same, i32, as a view of the words, which stay in memory with it."""
+    return np.ascontiguousarray(task).view(np.int32)[1 - _LOW_HALF :: 2]
+
+
+def _halves(task: NDArray[np.uint64], half: int) -> NDArray[np.int32]:
+    halves = np.ascontiguousarray(task).view(np.int32)
+    return np.ascontiguousarray(halves[half::2])
+
+
+KEY_BITS = 64
+# The largest virtual addresses in common use: 52 bits on arm64 (LVA); x86-64 has 47.
+_ADDRESS_BITS = 52
+
+# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event; then,
+# as far as there are labels, the label.
+_SIGN_SHIFT = 3
+_EVENT_SHIFT = 4
+# Larger tables than these cost more than to sort what they are indexed by.
+_MOST_KINDS = 1 << 22
+_FEW_KINDS = 1 << 8
+_MOST_GROUPS = 1 << 25
+
+
+def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return addresses with the top half of the address space folded onto the bottom half."""
+    signed = address.view(np.int64)
+    return (signed ^ (signed >> 63)).view(np.uint64)
+
+
+def group_bits(largest_address: int) -> int:
+    """Return how many bits a key has for the group, next to folded addresses of this size."""
+    return KEY_BITS - min(largest_address.bit_length(), _ADDRESS_BITS)
+
+
+class TaskStates(Record):
+    """The tasks of runs.
+
+    Attributes:
+        change, comm: i64[u] distinct pairs of rows of `Timeline.processes` and of names.
+        length: per block, i64[r] samples of each run.
+        pair: per block, i64[r] the pair of each run.
+    """
+
+    change: NDArray[np.int64]
+    comm: NDArray[np.int64]
+    length: list[NDArray[np.int64]]
+    pair: list[NDArray[np.int64]]
+
+
+def look_up_tasks(
+    samples: Samples, timeline: Timeline, all_runs: Iterable[TaskRuns] | None = None
+) -> TaskStates:
+    """Find the process state and the thread name of every sample, a run at a time."""
+    comms = int(timeline.comm.max()) + 1
+
+    def code_of(change: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:
+        return change * comms + timeline.comm.take(named)
+
+    lengths, codes = [], []
+    for runs in task_runs(samples) if all_runs is None else all_runs:
+        change, is_settled = timeline.processes.find_runs(
+            task_pid(runs.task), runs.first_ns, runs.last_ns
+        )
+        named, is_named = timeline.threads.find_runs(
+            task_tid(runs.task), runs.first_ns, runs.last_ns
+        )
+        code, length = code_of(change, named), runs.length
+        is_settled &= is_named
+        if not is_settled.all():
+            each = np.repeat(code, length)
+            rows = np.flatnonzero(np.repeat(~is_settled, length))
+            each[rows] = code_of(*_look_up_each(samples, timeline, runs.first_sample + rows))
+            start = run_starts(each)
+            code, length = each.take(start), run_lengths(start, len(each))
+        lengths.append(length)
+        codes.append(code)
+    met = distinct(np.concatenate(codes)) if codes else np.empty(0, np.int64)
+    return TaskStates(
+        change=met // comms,
+        comm=met % comms,
+        length=lengths,
+        pair=[np.searchsorted(met, code) for code in codes],
+    )
+
+
+def _look_up_each(
+    samples: Samples, timeline: Timeline, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the changes in force for single samples, of runs within which something changes."""
+    task, time_ns = samples.task.take(rows), samples.time_ns.take(rows)
+    return (
+        timeline.processes.find(task_pid(task), time_ns),
+        timeline.threads.find(task_tid(task), time_ns),
+    )
+
+
+class _Kinds(Record):
+    """The kinds of all samples.
+
+    Attributes:
+        code: u8[n] or u32[n] of each sample.
+        codes: how many codes there are, not all of which occur.
+        present: i64[k] those that occur.
+        kind, label: i64[k] what these are.
+        largest_address: the largest of the samples' `folded` addresses.
+    """
+
+    code: NDArray[np.unsignedinteger]
+    codes: int
+    present: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    label: NDArray[np.int64]
+    largest_address: int
+
+    @property
+    def is_user(self) -> NDArray[np.bool_]:
+        """Which of the kinds that occur are of user mode, bool[k]."""
+        mode = self.kind & abi.PERF_RECORD_MISC_CPUMODE_MASK
+        is_user: NDArray[np.bool_] = mode == abi.PERF_RECORD_MISC_USER
+        return is_user
+
+
+class SampleGroups(Record):
+    """The group of every sample. Group numbers are below `limit`, but not all of them occur.
+
+    Attributes:
+        limit: number of kinds met times number of pairs, or of those that occur.
+        largest_address: the largest of the samples' `folded` addresses.
+    """
+
+    limit: int
+    largest_address: int
+    _tasks: TaskStates
+    _kinds: _Kinds
+    # Per code: where its pairs begin among the groups; whether they count as others alike do.
+    _base: NDArray[np.int64]
+    _member_base: NDArray[np.int64]
+    _member: NDArray[np.int64]
+    # Numbers of the groups that occur, and those groups; None if a number is the group.
+    _number: NDArray[np.int64] | None = None
+    _met: NDArray[np.int64] | None = None
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+        """Yield each block's first sample and its samples' groups, u64."""
+        for block, (length, pair) in enumerate(
+            zip(self._tasks.length, self._tasks.pair, strict=True)
+        ):
+            first = block * BLOCK_SAMPLES
+            code = self._kinds.code[first : first + BLOCK_SAMPLES]
+            cell = np.repeat(pair, length)
+            cell += self._member_base.take(code)
+            group = self._member.take(cell)
+            group += self._base.take(code)
+            if self._number is not None:
+                group = self._number.take(group)
+            yield first, group.view(np.uint64)
+
+    def numbered(self) -> SampleGroups:
+        """Return the same groups, numbered so that all numbers below `limit` occur."""
+        is_met = np.zeros(self.limit, np.bool_)
+        for _, group in self.blocks():
+            is_met[group.view(np.int64)] = True
+        met = np.flatnonzero(is_met)
+        number = np.zeros(self.limit, np.int64)
+        number[met] = np.arange(len(met))
+        return replace(self, limit=len(met), _number=number, _met=met)
+
+    def describe(self, group: NDArray[np.int64], timeline: Timeline) -> GroupColumns:
+        """Say what each of these groups is."""
+        if self._met is not None:
+            group = self._met.take(group)
+        pairs = max(len(self._tasks.change), 1)
+        row = group // pairs
+        kind = self._kinds.kind.take(row)
+        pair = group % pairs
+        change = self._tasks.change.take(pair)
+        is_user = self._kinds.is_user.take(row)
+        return GroupColumns(
+            process_row=timeline.process_row.take(change),
+            comm=self._tasks.comm.take(pair).astype(np.int32),
+            space=np.where(is_user, timeline.space.take(change), np.int32(-1)),
+            epoch=np.where(is_user, timeline.epoch.take(change), np.int32(-1)),
+            mode=(kind & abi.PERF_RECORD_MISC_CPUMODE_MASK).astype(np.uint8),
+            event=(kind >> _EVENT_SHIFT).astype(np.uint16),
+            label=self._kinds.label.take(row).astype(np.uint16),
+            is_negative=(kind >> _SIGN_SHIFT & 1).astype(np.bool_),
+        )
+
+
+class GroupColumns(Record):
+    """Columns of groups, as in `attribution.Attribution`.
+
+    `is_negative` bool[h]: which groups' addresses have their top bit set.
+    """
+
+    process_row: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    space: NDArray[np.int32]
+    epoch: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    event: NDArray[np.uint16]
+    label: NDArray[np.uint16]
+    is_negative: NDArray[np.bool_]
+
+
+def group_samples(
+    samples: Samples,
+    timeline: Timeline,
+    label: NDArray[np.uint16] | None,
+    runs: Iterable[TaskRuns] | None = None,
+) -> SampleGroups:
+    """Group the samples; the spaces of all but user mode are one, and it is -1."""
+    tasks = look_up_tasks(samples, timeline, runs)
+    kinds = _find_kinds(samples, label)
+    # Outside user mode epochs do not matter: there the first of all equal pairs is for all of them.
+    row = timeline.process_row.take(tasks.change).astype(np.int64)
+    alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 1) + tasks.comm
+    _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)
+    pairs = len(tasks.change)
+    base = np.zeros(kinds.codes, np.int64)
+    base[kinds.present] = np.arange(len(kinds.present)) * pairs
+    member_base = np.zeros(kinds.codes, np.int64)
+    member_base[kinds.present] = np.where(kinds.is_user, 0, pairs)
+    groups = SampleGroups(
+        limit=len(kinds.present) * pairs,
+        largest_address=kinds.largest_address,
+        _tasks=tasks,
+        _kinds=kinds,
+        _base=base,
+        _member_base=member_base,
+        _member=np.concatenate((np.arange(pairs), first_alike.take(alike_rank))),
+    )
+    has_room = groups.limit <= 1 << group_bits(groups.largest_address)
+    return groups if has_room or groups.limit > _MOST_GROUPS else groups.numbered()
+
+
+def _find_kinds(samples: Samples, label: NDArray[np.uint16] | None) -> _Kinds:
+    kinds = (int(samples.event.max(initial=0)) + 1) << _EVENT_SHIFT
+    codes = kinds * (int(label.max(initial=0)) + 1 if label is not None else 1)
+    code_type: type[np.unsignedinteger] = np.uint8 if codes <= _FEW_KINDS else np.uint32
+    code: NDArray[np.unsignedinteger] = np.empty(len(samples), code_type)
+    is_present = np.zeros(kinds, np.bool_)
+    largest = 0
+    for first in range(0, len(samples), BLOCK_SAMPLES):
+        block = slice(first, first + BLOCK_SAMPLES)
+        address = samples.ip[block].view(np.int64)
+        largest = max(largest, int(address.max()), ~int(address.min()))
+        part = code[block]
+        np.bitwise_and(samples.mode[block], abi.PERF_RECORD_MISC_CPUMODE_MASK, out=part)
+        part |= (address < 0).astype(code_type) << code_type(_SIGN_SHIFT)
+        if kinds > 1 << _EVENT_SHIFT:
+            part |= samples.event[block].astype(code_type) << code_type(_EVENT_SHIFT)
+        is_present[part[run_starts(part)]] = True
+    if label is None:
+        present = np.flatnonzero(is_present)
+        return _Kinds(code, kinds, present, present, np.zeros_like(present), largest)
+    if codes > _MOST_KINDS:
+        met, rank = np.unique(label.astype(np.int64) * kinds + code, return_inverse=True)
+        code, codes, present = rank.astype(np.uint32), len(met), np.arange(len(met))
+        return _Kinds(code, codes, present, met % kinds, met // kinds, largest)
+    if codes > kinds:
+        code += label.astype(code_type) * code_type(kinds)
+    is_present = np.zeros(codes, np.bool_)
+    is_present[code] = True
+    present = np.flatnonzero(is_present)
+    return _Kinds(code, codes, present, present % kinds, present // kinds, largest)
+
 
 # Each chunk of groups costs a pass over the samples; from here on ranking costs less.
 _CHUNKS = 16

@@ -24,8 +24,8 @@ from prospect.spaces.address_spaces import (
     is_of_kernel,
     number_versions,
 )
+from prospect.spaces.attribution import task_pid, task_runs, task_tid
 from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords, freeze_processes
-from prospect.spaces.sample_groups import task_pid, task_runs, task_tid
 from prospect.spaces.task_timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from prospect.events.record_columns import Events, Mmaps, Tasks
     from prospect.spaces.address_spaces import AddressSpaces, Mappings
+    from prospect.spaces.attribution import TaskRuns
     from prospect.spaces.replay import ProcessRows
-    from prospect.spaces.sample_groups import TaskRuns
 
 # Below it a record's place among all, above it the rank of its pid.
 _PLACE_BITS = 32

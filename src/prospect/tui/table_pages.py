@@ -26,7 +26,7 @@ from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.columns.sorting import distinct
 from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.estimate.breakdown import Bound, breakdown
-from prospect.estimate.statistics.ranks import decimals
+from prospect.estimate.statistics.row_limits import decimals
 from prospect.figures.function_choice import FunctionChoice
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF, KIND_VDSO

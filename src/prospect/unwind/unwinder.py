@@ -27,10 +27,9 @@ from prospect.elf import frame_rules as rules
 from prospect.errors import ProspectError
 from prospect.records import NamedTuple
 from prospect.unwind import interface
-from prospect.unwind.interpreted import bytecode_sites
 from prospect.unwind.lanes import Lanes
 from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
-from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, step
+from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, bytecode_sites, step
 from prospect.unwind.unwind_limits import MOST_FRAMES
 
 if TYPE_CHECKING:

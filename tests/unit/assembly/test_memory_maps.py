@@ -6,7 +6,7 @@ import base64
 import zlib
 
 from builders.sideband import EventLog
-from prospect.assembly.tables.memory_maps import UnhitMappings
+from prospect.assembly.tables.process_table import UnhitMappings
 from prospect.spaces.attribution import attribute
 from prospect.spaces.process_history import build_spaces
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.assembly.tables.memory_maps import WholeMaps
+from prospect.assembly.tables.process_table import WholeMaps
 
 FIRST = b"""\
 00400000-00402000 r-xp 00001000 08:01 77                                 /bin/a b

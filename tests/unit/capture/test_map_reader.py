@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from builders.command_line import running
-from prospect.assembly.tables.memory_maps import WholeMaps
+from prospect.assembly.tables.process_table import WholeMaps
 from prospect.capture.machine import map_reader
 from prospect.capture.machine.map_reader import MapReader
 from prospect.capture.machine.mapped_files import documents_in

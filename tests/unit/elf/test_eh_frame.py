@@ -14,8 +14,7 @@ from builders.eh_frame import (
 )
 from builders.elf import Section, Segment, code, elf_file
 from prospect.elf import elf_layout
-from prospect.elf.eh_pointers import EhData
-from prospect.elf.frame_entries import parse_cie, read_frames, walk_entries
+from prospect.elf.frame_entries import EhData, parse_cie, read_frames, walk_entries
 from prospect.elf.image import ElfImage
 
 FUNCTIONS = [(0x1000, 0x20), (0x1020, 0x31), (0x1100, 0x400)]

@@ -26,7 +26,7 @@ from prospect.estimate.compare.variation import (
     spread_of,
     variation_of,
 )
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import adjusted
 
 TIMES = simulated(300)
 FDR = 0.05

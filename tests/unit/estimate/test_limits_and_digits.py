@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 
 from prospect.estimate.errors.error_bars import chi_square_tail
-from prospect.estimate.statistics.limits import (
+from prospect.estimate.statistics.row_limits import (
+    MOST_DECIMALS,
     approximate_student_quantile,
     count_limits,
+    decimals,
     effective_limits,
 )
-from prospect.estimate.statistics.ranks import MOST_DECIMALS, decimals
 
 NORMAL = 1.959964
 

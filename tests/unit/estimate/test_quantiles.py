@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from prospect.estimate.statistics.limits import interval_ranks, quantile_of
+from prospect.estimate.statistics.row_limits import interval_ranks, quantile_of
 
 
 @pytest.mark.parametrize(

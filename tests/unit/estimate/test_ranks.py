@@ -6,7 +6,7 @@ from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.statistics.ranks import alike, needed_seconds, separation_sentence
+from prospect.estimate.statistics.row_limits import alike, needed_seconds, separation_sentence
 
 ABOVE = np.array([-1, 0, 1])
 SECONDS = np.array([1.0, 0.9, 0.2])

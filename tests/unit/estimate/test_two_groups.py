@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders.examples import nightly
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import adjusted
 from prospect.estimate.statistics.unusual_hosts import difference_of_groups
 
 

@@ -145,7 +145,7 @@ def test_more_frames_than_are_read_are_refused(monkeypatch):
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch):
-    monkeypatch.setattr("prospect.foreign.text_lines.LONGEST_LINE_BYTES", 10)
-    monkeypatch.setattr("prospect.foreign.text_lines._CHUNK_BYTES", 8)
+    monkeypatch.setattr("prospect.foreign.stack_profile.LONGEST_LINE_BYTES", 10)
+    monkeypatch.setattr("prospect.foreign.stack_profile._CHUNK_BYTES", 8)
     with pytest.raises(RecordingError, match="line 2 has more than"):
         read(b"a;b 1\n" + b"x" * 40)

@@ -10,8 +10,7 @@ import pytest
 
 from builders.pprof_schema import pprof_profile
 from prospect.errors import RecordingError
-from prospect.foreign.detection import foreign_kind
-from prospect.foreign.gzipped import unpacked
+from prospect.foreign.detection import foreign_kind, unpacked
 from prospect.foreign.pprof_profile import pprof_profile as read_profile
 from prospect.profile.model import KIND_KERNEL
 from prospect.render.registry import make_renderer
@@ -220,7 +219,7 @@ def test_what_cannot_be_meant_is_refused(damage):
 
 
 def test_a_gzip_bomb_is_not_unpacked(monkeypatch):
-    monkeypatch.setattr("prospect.foreign.gzipped.LARGEST_UNPACKED_BYTES", 1 << 16)
+    monkeypatch.setattr("prospect.foreign.detection.LARGEST_UNPACKED_BYTES", 1 << 16)
     with pytest.raises(RecordingError, match="unpack to more"):
         read(gzip.compress(bytes(1 << 20)))
 

@@ -10,8 +10,8 @@ from builders.elf import Section, code, elf_file
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.files.budget import CostlyError, of_others
+from prospect.lines.dwarf import Sections, section
 from prospect.lines.lines_limits import LARGEST_SECTION_BYTES
-from prospect.lines.sections import Sections, section
 
 ZLIB, ZSTD = 1, 2
 TEXT = os.urandom(300_000) + bytes(3_000_000) + b"end"

@@ -5,7 +5,7 @@ import pytest
 
 from builders.sideband import KERNEL, USER, EventLog, samples_of
 from prospect.records import asdict, replace
-from prospect.spaces import attribution, sample_groups
+from prospect.spaces import attribution
 from prospect.spaces.attribution import attribute
 from prospect.spaces.process_history import build_spaces
 
@@ -58,11 +58,11 @@ def test_samples_out_of_order_are_placed_by_their_own_time():
 
 
 def test_runs_end_with_their_block(monkeypatch):
-    monkeypatch.setattr(sample_groups, "BLOCK_SAMPLES", 4)
+    monkeypatch.setattr(attribution, "BLOCK_SAMPLES", 4)
     log = EventLog()
     for time in range(10):
         log.sample(time, 2, 0x10)
-    blocks = list(sample_groups.task_runs(log.events().samples))
+    blocks = list(attribution.task_runs(log.events().samples))
     assert [block.first_sample for block in blocks] == [0, 4, 8]
     assert [block.length.tolist() for block in blocks] == [[4], [4], [2]]
 
@@ -87,7 +87,6 @@ def test_samples_of_many_events_and_labels_are_told_apart(events_met, labels):
 
 
 def test_runs_that_were_cut_before_give_the_same_hits(monkeypatch):
-    monkeypatch.setattr(sample_groups, "BLOCK_SAMPLES", 4)
     monkeypatch.setattr(attribution, "BLOCK_SAMPLES", 4)
     log = EventLog()
     log.comm(0, 2, b"before")

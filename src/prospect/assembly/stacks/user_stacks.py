@@ -17,7 +17,7 @@ from prospect.columns.buffers import segments
 from prospect.columns.forests import Forest, joined_forests
 from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple, Record, replace
-from prospect.spaces.sample_groups import look_up_tasks
+from prospect.spaces.attribution import look_up_tasks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

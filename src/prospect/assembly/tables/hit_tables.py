@@ -20,7 +20,7 @@ from prospect.profile.model import (
     SyscallTable,
 )
 from prospect.spaces.address_spaces import recorded_prot
-from prospect.spaces.sample_groups import viewed_tid
+from prospect.spaces.attribution import viewed_tid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

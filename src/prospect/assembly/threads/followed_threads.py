@@ -21,7 +21,7 @@ from prospect.columns.buffers import appended, gather, inserted
 from prospect.columns.sorting import distinct
 from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import replace
-from prospect.spaces.sample_groups import task_tid
+from prospect.spaces.attribution import task_tid
 from prospect.wall.stretches import by_thread_and_time
 
 if TYPE_CHECKING:

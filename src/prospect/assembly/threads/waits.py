@@ -33,8 +33,7 @@ from prospect.events.record_columns import (
 from prospect.events.runtime_records import of_chosen_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
 from prospect.records import NamedTuple, Record, replace
-from prospect.spaces.attribution import programs_at
-from prospect.spaces.sample_groups import task_pid, task_tid
+from prospect.spaces.attribution import programs_at, task_pid, task_tid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

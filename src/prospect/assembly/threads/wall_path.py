@@ -18,8 +18,7 @@ from prospect.figures.find_turns import find_turns
 from prospect.profile.complete import complete
 from prospect.profile.model import TURN_UNCLEAR, TURN_WHOLE, TurnTable, WallPath, WallTakers
 from prospect.records import Record, replace
-from prospect.spaces.attribution import programs_at
-from prospect.spaces.sample_groups import task_tid
+from prospect.spaces.attribution import programs_at, task_tid
 from prospect.wall.path import NOBODY, RUNNING, critical_path, pieces_at
 from prospect.wall.schedule_records import Asked, Births, SchedulerRecords, Switches, Wakings
 from prospect.wall.schedule_replay import ended_schedule

@@ -38,7 +38,7 @@ from prospect.estimate.compare.variation import (
     spread_of,
     variation_of,
 )
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import adjusted
 from prospect.figures.processes import DETAIL_WORDS, DETAILS
 from prospect.figures.remarks import nothing_chosen
 from prospect.profile.naming import NameSource

@@ -24,7 +24,7 @@ from prospect.estimate.compare.changes import CONFIDENCE, Changes, ChangeTable, 
 from prospect.estimate.compare.compared_run import row_times, sample_blocks
 from prospect.estimate.compare.variation import Rows, side_means, spread_of
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import adjusted
 from prospect.figures.calls.call_graph import call_graph
 from prospect.figures.stacks.call_forest import (
     fold_recursion,

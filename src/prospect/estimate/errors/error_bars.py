@@ -36,8 +36,11 @@ import numpy as np
 from prospect.columns.grouping import counted, distinct_keys
 from prospect.estimate.errors.clock_sums import clock_sums, merged_cells
 from prospect.estimate.errors.local_error import LocalError, compared_lags, local_error, successions
-from prospect.estimate.statistics.limits import approximate_student_quantile, effective_limits
-from prospect.estimate.statistics.ranks import adjusted
+from prospect.estimate.statistics.row_limits import (
+    adjusted,
+    approximate_student_quantile,
+    effective_limits,
+)
 from prospect.records import Record
 
 if TYPE_CHECKING:

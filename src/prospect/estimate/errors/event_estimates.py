@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.error_bars import ErrorBars, alarms, error_bars, parts_of
-from prospect.estimate.statistics.ranks import alike, needed_seconds, separation_sentence
+from prospect.estimate.statistics.row_limits import alike, needed_seconds, separation_sentence
 from prospect.figures.modes import MODE_COUNT, MODE_USER
 from prospect.records import Record, asdict, field_names, replace
 

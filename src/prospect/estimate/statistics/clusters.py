@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.statistics.beta import student_quantile
-from prospect.estimate.statistics.limits import effective_limits
+from prospect.estimate.statistics.row_limits import effective_limits
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from prospect.estimate.statistics.ranks import decimals
+from prospect.estimate.statistics.row_limits import decimals
 from prospect.render.encoding import significant
 from prospect.render.text.text_table import Column
 

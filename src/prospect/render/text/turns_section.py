@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_turns import TurnChange
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.statistics.limits import Quantile
+    from prospect.estimate.statistics.row_limits import Quantile
     from prospect.estimate.turn_account import KindOfTurns, TurnAccount, TurnRow
     from prospect.render.text.style import Style
 

@@ -405,11 +405,11 @@ def _other_writer(path: bytes, writers: Iterable[int], life: int) -> Missing:
 _DUMP_MARK = b"jit-"
 _DUMP_NAME = rb"(?s:.*/)?jit-([0-9]{1,10})\.dump(?: \(deleted\))?"
 _DELETED = b" (deleted)"
-_NS_A_S = 1_000_000_000
+_SECOND_NS = 1_000_000_000
 # A JIT maps the file as it writes the header. A smaller difference is no namespace's.
-_SAME_NS = _NS_A_S
+_SAME_NS = _SECOND_NS
 # V8 (Node 22) has another clock in the header: such a time is nowhere near the first record's.
-_LONGEST_NS = 3600 * _NS_A_S
+_LONGEST_NS = 3600 * _SECOND_NS
 # Shifts are mostly whole seconds; a JIT takes this long from the header to its first record.
 _FIRST_RECORD_NS = 100_000_000
 _BEFORE_NS = 20_000_000
@@ -490,6 +490,6 @@ def clock_shift_ns(dump: JitDump, mapped_ns: int, end_ns: int) -> int | None:
     is_late = ahead_ns > 0 and not has_header and opened_ns <= end_ns
     if abs(ahead_ns) < _SAME_NS or is_late:
         return 0
-    over_ns = (ahead_ns + _BEFORE_NS) % _NS_A_S
+    over_ns = (ahead_ns + _BEFORE_NS) % _SECOND_NS
     is_whole = over_ns < _FIRST_RECORD_NS
     return ahead_ns + _BEFORE_NS - over_ns if is_whole else ahead_ns
