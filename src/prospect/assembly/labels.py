@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.assembly_limits import DEEPEST_LABELS, MOST_LABELS, MOST_MARKS_BYTES
 from prospect.errors import PluginError, UsageError
 from prospect.plugins import LABELS, called, described, names, plugin
 from prospect.profile.model import NO_LABELS
@@ -29,10 +30,7 @@ if TYPE_CHECKING:
     from prospect.events.record_columns import Samples
     from prospect.profile.model import Profile
 
-_MOST_LABELS = 1 << 14
 _MOST_STATES = 1 << 16
-_MOST_BYTES = 1 << 28
-_MOST_DEPTH = 64
 _WORDS = rb"(?P<word>begin|end)(?: (?P<name>[^\n]*))?$"
 _OWN = re.compile(rb"^(?P<s>\d{1,9})\.(?P<ns>\d{1,9}) (?P<tid>\d{1,10}) " + _WORDS, re.MULTILINE)
 # name-TID  (TGID) [CPU] flags seconds.micros: tracing_mark_write: text
@@ -144,7 +142,7 @@ def _asked(
         texts, row = [str(text) for text in texts], np.asarray(rows).astype(np.int64)
     except (TypeError, ValueError) as error:
         raise PluginError(f"{described(source)} failed: {error}") from error
-    if row.shape != (len(samples),) or len(texts) > _MOST_LABELS:
+    if row.shape != (len(samples),) or len(texts) > MOST_LABELS:
         sizes = f"{len(texts)} names for an array of shape {row.shape}"
         raise PluginError(f"{described(source)} failed: it returned {sizes}")
     return texts, np.where((row >= 0) & (row < len(texts)), row, len(texts))
@@ -158,7 +156,7 @@ def label_by_marks(samples: LabelledSamples, argument: str) -> tuple[list[str], 
         argument: the file.
     """
     with open(argument, "rb") as file:  # noqa: PTH123 - of a name that a person gave
-        text = file.read(_MOST_BYTES)
+        text = file.read(MOST_MARKS_BYTES)
     names: dict[str, int] = {}
     time_ns, tid, row = _changes(text, names)
     if not len(row):
@@ -176,7 +174,7 @@ def _changes(
     for mark in pattern.finditer(text):
         tid, word = int(mark["tid"]), mark["word"]
         stack = within.setdefault(tid, [])
-        if word == b"begin" and len(stack) < _MOST_DEPTH:
+        if word == b"begin" and len(stack) < DEEPEST_LABELS:
             shown = (mark["name"] or b"").decode(errors="replace").strip()
             stack.append(names.setdefault(shown, len(names)))
         elif word == b"end" and stack:

@@ -13,6 +13,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.runtime_frames import is_frames_event, without_frames_event
 from prospect.columns.buffers import segments
+from prospect.events.events_limits import MOST_ADDED_BYTES
 from prospect.events.record_columns import Events
 from prospect.events.record_starts import Fault, Looks, find_records
 from prospect.events.sample_schema import schema_of
@@ -213,7 +214,6 @@ def _sentence(block: RecordBlock, fault: Fault, left: int) -> str:
 _MARK = np.uint64(abi.PERF_CONTEXT_USER_DEFERRED % 2**64)
 # Words of header, cookie and number of addresses, and their places.
 _HEAD_WORDS, _COOKIE, _COUNT = 3, 1, 2
-_MOST_ADDED_BYTES = 1 << 30
 
 
 def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples:
@@ -240,7 +240,7 @@ def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples
     place[place == len(cookie)] = 0
     is_found = (cookie.take(place) == wanted) & (mark + 1 < start.take(row + 1))
     added = np.where(is_found, count.take(place), 0)
-    added[np.cumsum(added) > _MOST_ADDED_BYTES // 8] = 0
+    added[np.cumsum(added) > MOST_ADDED_BYTES // 8] = 0
     # Each sample is two pieces: what it had, and what was deferred.
     pieces = np.zeros((len(start) - 1, 2), np.int64)
     lengths = np.zeros_like(pieces)

@@ -15,6 +15,7 @@ import numpy as np
 from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import layout_of
 from prospect.columns.buffers import segments
+from prospect.events.events_limits import MOST_BLOBS, MOST_IMAGES, MOST_RUNTIME_BYTES
 from prospect.events.sample_schema import IdTable
 from prospect.records import NamedTuple, Record, replace
 
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 _HEADER_HALVES = wire.STACK_BYTES // 4
 _BLOB_HALVES = wire.HEADER.size // 4
 _FRAME_HALVES = wire.FRAME.size // 4
-_MOST_BLOBS = 1 << 18
-_MOST_IMAGES = 1 << 16
-# Names in a recording: 128 MB of an interpreter, 512 MB of a user. The walker sends far less.
-_MOST_BYTES = 1 << 30
 # Memory of the objects around the text of a code object.
 _OBJECT_BYTES = 1 << 9
 # Fields of `CodeText`: what is text, which comes with a status, and what is a table.
@@ -383,7 +380,7 @@ def _read_blobs(
         _, kind, status, _, signature, image, code, beginning = fields
         begin = 4 * (place + _BLOB_HALVES)
         payload = bytes(content[begin : begin + size])
-        if kind == wire.KIND_IMAGE and size == wire.IMAGE.size and len(images) < _MOST_IMAGES:
+        if kind == wire.KIND_IMAGE and size == wire.IMAGE.size and len(images) < MOST_IMAGES:
             version, described, *places = wire.IMAGE.unpack(payload)
             runtime, version = version >> wire.RUNTIME_SHIFT, version & wire.VERSION_MASK
             images[image] = RuntimeImage(version, *places)._replace(
@@ -391,12 +388,12 @@ def _read_blobs(
             )
             continue
         key = image, code, signature
-        if kind not in named or (len(beginnings) >= _MOST_BLOBS and key not in beginnings):
+        if kind not in named or (len(beginnings) >= MOST_BLOBS and key not in beginnings):
             continue
         beginnings[key] = beginning
         named[kind][key] = payload if kind in TABLES else (status, payload)
     names, files, scopes, lines, positions = named.values()
-    room, left_out = NameRoom(_MOST_BYTES), dict[int, int]()
+    room, left_out = NameRoom(MOST_RUNTIME_BYTES), dict[int, int]()
     texts = {}
     for place, beginning in beginnings.items():
         key = CodeKey(*place)

@@ -26,6 +26,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.buffers import Column, narrowed, segments
 from prospect.columns.sorting import distinct
+from prospect.events.events_limits import MOST_MEMBERS
 from prospect.events.record_columns import Samples, chosen_samples
 from prospect.events.record_starts import LARGEST_RECORD_WORDS
 from prospect.events.sample_schema import at_rows
@@ -178,10 +179,6 @@ def true_times(
     return found
 
 
-# Each member gets a copy of its leader's chain: a bound to what a small file can make of that.
-_MOST_MEMBERS = 64
-
-
 class GroupSamples(NamedTuple):
     """Samples: i64[n] positions of headers and ends, their events; u64[n] their tasks."""
 
@@ -245,7 +242,7 @@ class GroupReads:
             values = at + layout.values
             room = np.maximum(met.end.take(of_event) - values, 0) // layout.each
             count = words.take(at, mode="clip")
-            is_whole = count <= np.minimum(room, _MOST_MEMBERS).astype(np.uint64)
+            is_whole = count <= np.minimum(room, MOST_MEMBERS).astype(np.uint64)
             self.damaged += int(np.count_nonzero(~is_whole))
             count = np.where(is_whole, count.view(np.int64), 0)
             place = segments(values, layout.each * count)[:: layout.each]

@@ -19,6 +19,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import record_struct
 from prospect.columns.buffers import segments
+from prospect.events.events_limits import MOST_NAME_BYTES
 from prospect.events.record_columns import (
     TASK_COMM,
     TASK_EXEC,
@@ -78,7 +79,6 @@ _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
 # Records are shortened once so many words of them have come together.
 _PACKED_WORDS = 1 << 22
-_MOST_NAME_BYTES = 1 << 28
 # The kernel's name for a path that is longer than it has room for.
 _NO_PATH = b"//toolong"
 # `flags` are in the other half of the word.
@@ -268,7 +268,7 @@ class SideRecords:
         known = self._names.get(name)
         if known is not None:
             return known
-        if self._name_bytes + len(name) > _MOST_NAME_BYTES:
+        if self._name_bytes + len(name) > MOST_NAME_BYTES:
             self.left_out_names += 1
             return self._names.setdefault(_NO_PATH, len(self._names))
         self._name_bytes += len(name)

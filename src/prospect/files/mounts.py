@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 
+from prospect.files.files_limits import LONGEST_FDINFO
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _TABLE = "/proc/self/mountinfo"
 _MOUNT_ID = b"mnt_id:"
-_LONGEST_FDINFO = 1 << 12
 # Their files are made by the kernel as they are read.
 _OF_THE_KERNEL = frozenset(
     b"proc sysfs devtmpfs devpts cgroup cgroup2 tracefs debugfs securityfs pstore bpf mqueue"
@@ -168,7 +168,7 @@ def _mount_of(descriptor: int) -> bytes:
     """Return the number of the mount that a descriptor is on."""
     info_fd = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        lines = os.read(info_fd, _LONGEST_FDINFO).splitlines()
+        lines = os.read(info_fd, LONGEST_FDINFO).splitlines()
     finally:
         os.close(info_fd)
     found = [line.removeprefix(_MOUNT_ID) for line in lines if line.startswith(_MOUNT_ID)]

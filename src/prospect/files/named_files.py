@@ -17,8 +17,9 @@ import re
 from typing import TYPE_CHECKING
 
 from prospect.files import untrusted_open
+from prospect.files.files_limits import LARGEST_READ_BYTES
 from prospect.files.opener import READ, Refusal
-from prospect.files.untrusted_open import LARGEST_READ_BYTES, OWN_ROOT, OpenFile
+from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:

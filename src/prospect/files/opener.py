@@ -20,6 +20,12 @@ from _thread import allocate_lock  # as in `budget`
 from typing import TYPE_CHECKING
 
 from prospect.files.child import Child
+from prospect.files.files_limits import (
+    ANSWER_S,
+    LARGEST_COPY_BYTES,
+    LONGEST_REQUEST,
+    WHOLE_ANSWER_S,
+)
 from prospect.files.held_files import is_only_ours
 from prospect.files.mounts import is_local
 from prospect.files.rights import ROOT_USER, Switch, speaks_for
@@ -36,12 +42,8 @@ _REQUEST = struct.Struct("=iqI???")  # user, largest size, bytes of the root, fl
 _ANSWER = struct.Struct("=iQQqQQq")  # outcome, and `FileFacts`
 _BUSY, _DONE = -1, 0
 _NO_FACTS = (0, 0, 0, 0, 0, 0)
-_LONGEST_REQUEST = 1 << 14
 _CHUNK_BYTES = 1 << 22
-_ANSWER_S = 2.0
-_WHOLE_S = 20.0
 _SAY_S = 0.2
-_LARGEST_COPY_BYTES = 1 << 30
 
 
 class Refusal(enum.IntEnum):
@@ -114,7 +116,7 @@ class Opener:
 
     def _open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
         place = request.uid, request.root
-        if place in self._silent or len(request.path) + len(request.root) > _LONGEST_REQUEST // 2:
+        if place in self._silent or len(request.path) + len(request.root) > LONGEST_REQUEST // 2:
             return Refusal.SILENT if place in self._silent else Refusal.MISSING
         try:
             answer = self._ask(request)
@@ -166,10 +168,10 @@ class Opener:
         flags = (request.is_link, request.as_everybody, request.follow_last)
         packed = _REQUEST.pack(*head, *flags)
         channel.send(packed + request.root + request.path)
-        end_s = time.monotonic() + _WHOLE_S
+        end_s = time.monotonic() + WHOLE_ANSWER_S
         poll = select.poll()
         poll.register(channel, select.POLLIN)
-        while (left_s := min(_ANSWER_S, end_s - time.monotonic())) > 0:
+        while (left_s := min(ANSWER_S, end_s - time.monotonic())) > 0:
             if not poll.poll(left_s * 1e3):
                 return None
             message, descriptors, _, _ = recv_fds(channel, _ANSWER.size, 1)
@@ -195,7 +197,7 @@ class Opener:
 def _serve(channel: socket.socket) -> None:
     """Answer until the other end is closed."""
     switch = Switch()
-    while request := channel.recv(_LONGEST_REQUEST):
+    while request := channel.recv(LONGEST_REQUEST):
         _answer(channel, request, switch)
 
 
@@ -301,7 +303,7 @@ def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
         size, said_s = 0, time.monotonic()
         while chunk := os.read(descriptor, _CHUNK_BYTES):
             size += len(chunk)
-            if size > min(largest_bytes, _LARGEST_COPY_BYTES):
+            if size > min(largest_bytes, LARGEST_COPY_BYTES):
                 raise UnfitError
             os.write(memory, chunk)
             if time.monotonic() - said_s > _SAY_S:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.errors import RenderError
+from prospect.files.files_limits import MOST_WRITTEN_PARTS
 from prospect.files.outputs import PRIVATE, give_to_caller, shared_mode
 from prospect.light import Closing
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRESENT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_MOST_PARTS = 100
 _PARENT, _PARENT_SHOWN = "..", "%.."
 
 
@@ -69,7 +69,7 @@ class OutputTree(Closing):
             for part in path.split("/")
             if part not in ("", ".")
         ]
-        if not parts or len(parts) > _MOST_PARTS:
+        if not parts or len(parts) > MOST_WRITTEN_PARTS:
             return "its path has too many parts" if parts else "it has no name"
         try:
             directory = self._open_directory(parts[:-1])

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.files.budget import CostlyError, of_others
+from prospect.files.files_limits import LARGEST_READ_BYTES
 from prospect.files.held_files import data_extents, hold_contents
 from prospect.files.mounts import OwnMounts
 from prospect.files.opener import (
@@ -31,7 +32,6 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LARGEST_READ_BYTES = 1 << 31
 OWN_ROOT = b"/"
 
 _opener = Opener()

@@ -12,6 +12,8 @@ import errno
 import os
 import stat
 
+from prospect.files.files_limits import MOST_LINKS, MOST_PARTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 _STEP = PATH_ONLY | os.O_NOFOLLOW
-_MOST_LINKS = 40  # as the kernel: MAXSYMLINKS
-_MOST_PARTS = 128
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -72,7 +72,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
                 text = os.readlink(b"", dir_fd=at)
                 steps.back()
                 is_refused = root != b"/" or (not follow_last and not any(todo))
-                if is_refused or links > _MOST_LINKS or not steps.trusts(status, owners):
+                if is_refused or links > MOST_LINKS or not steps.trusts(status, owners):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 if text.startswith(b"/"):
                     steps.restart()
@@ -98,7 +98,7 @@ class _Steps:
 
     def take(self, part: bytes) -> int:
         """Open a name in the directory that was reached, and go there."""
-        if len(self._open) > _MOST_PARTS:
+        if len(self._open) > MOST_PARTS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         return self._held(os.open(part, _STEP, dir_fd=self._open[-1]))
 

@@ -11,6 +11,7 @@ import struct
 
 from prospect.abi.recorded_facts import KeptImage
 from prospect.errors import RecordingError
+from prospect.perfdata.perfdata_limits import LARGEST_FILE_BYTES, LARGEST_KEPT_BYTES, MOST_PIECES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ _HEAD = "8sII"  # magic, version, files
 # id and of path, is packed. Version 1 has no time.
 _FILE, _TIME, _REST = "IIQQ", "q", "QIHHI"
 _PIECE = struct.Struct("<QQ")
-_MOST_PIECES = 1 << 14
-_LARGEST_FILE_BYTES = 1 << 40
-# Kept of one file: see `capture.machine.image_copies`.
-_LARGEST_BYTES = 1 << 30
 
 
 def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
@@ -80,7 +77,7 @@ def _decoded(fields: FieldReader, *, has_time: bool) -> KeptImage:
     major, minor, inode, size = fields.unpack(_FILE)
     modified_ns = fields.unpack(_TIME)[0] if has_time else 0
     content_bytes, count, id_bytes, path_bytes, is_packed = fields.unpack(_REST)
-    if count > _MOST_PIECES or size > _LARGEST_FILE_BYTES:
+    if count > MOST_PIECES or size > LARGEST_FILE_BYTES:
         raise RecordingError("a file in it is larger than any that is kept")
     pieces = tuple(_PIECE.iter_unpack(fields.take(_PIECE.size * count)))
     kept_bytes = sum(length for _, length in pieces)
@@ -89,7 +86,7 @@ def _decoded(fields: FieldReader, *, has_time: bool) -> KeptImage:
         if offset < end or offset + length > size:
             raise RecordingError("pieces of a file in it are outside of the file")
         end = offset + length
-    if kept_bytes > _LARGEST_BYTES or (not is_packed and content_bytes != kept_bytes):
+    if kept_bytes > LARGEST_KEPT_BYTES or (not is_packed and content_bytes != kept_bytes):
         raise RecordingError("sizes in it contradict each other")
     build_id, path = bytes(fields.take(id_bytes)), bytes(fields.take(path_bytes))
     content = fields.take(content_bytes)

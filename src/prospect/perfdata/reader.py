@@ -25,6 +25,7 @@ from prospect.perfdata.file_header import (
     read_file_header,
 )
 from prospect.perfdata.metadata import Metadata
+from prospect.perfdata.perfdata_limits import MOST_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from prospect.perfdata.stream import RecordStream
 
 _PIECE_BYTES = 1 << 20
-# perf makes one for each thread of --threads, of which a CPU has one.
-_MOST_FILES = 4096
 STDIN = "-"
 _STDIN_FD = 0
 _CUT = (
@@ -211,7 +210,7 @@ def _open_directory(directory: int, path: str) -> Recording:
     speakers.add(speaks_for(status))
     header = read_file_header(file, read_byte_order(bytes(file[:8])))
     recording = _open_sections(file, header, f"{path}/data", status.st_mtime)
-    for number in range(_MOST_FILES):
+    for number in range(MOST_FILES):
         name = f"data.{number}"
         try:
             descriptor = os.open(name, flags, dir_fd=directory)

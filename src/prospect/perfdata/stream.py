@@ -22,6 +22,7 @@ from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.byteorder import to_little_endian
+from prospect.perfdata.perfdata_limits import FREE_BYTES, MOST_RATIO, MOST_TRACING_BYTES
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -34,18 +35,12 @@ if TYPE_CHECKING:
 # Bits 48 to 50 of a header's word: what a size has beyond whole words.
 _SIZE_REMAINDER = 7 << 48
 _TYPE_MASK = 0xFFFF_FFFF
-# Formats of tracepoints come first and take some kilobytes each; then older perf has kallsyms.
-_MOST_TRACING_BYTES = 8 << 20
 # A record's header and the size of the payload.
 _TRACING_HEAD_BYTES = 12
 
 # Bytes unpacked at a time. Zstandard makes at most 128 KiB of 4 bytes, so one step of a hostile
 # stream yields 8 MiB at most.
 _STEP_BYTES = 256
-# Refuse a stream that unpacks to more than this and so many times its size. Stack copies of 64 KiB
-# at level 22 reach a ratio of 1500; a decompression bomb comes close to 32768.
-_FREE_BYTES = 64 << 20
-_MAX_RATIO = 4096
 
 _BLOCK_BYTES = 8 << 20
 _COMPRESSED = frozenset({fmt.PERF_RECORD_COMPRESSED, fmt.PERF_RECORD_COMPRESSED2})
@@ -157,7 +152,7 @@ class RecordChain:
     def _pass_payload(self, buffer: memoryview, at: int) -> int:
         step = min(self._payload_bytes, len(buffer) - at)
         self._payload_bytes -= step
-        room = _MOST_TRACING_BYTES - len(self._tracing_data)
+        room = MOST_TRACING_BYTES - len(self._tracing_data)
         if self._is_tracing_data and step and room > 0:
             self._tracing_data += buffer[at : at + min(step, room)]
         return at + step
@@ -213,7 +208,7 @@ class Unpacker:
 
     def __init__(self) -> None:
         self._stream: ZstdDecompressionObj | None = None
-        self._allowed_bytes = _FREE_BYTES
+        self._allowed_bytes = FREE_BYTES
 
     def unpack(self, payload: memoryview) -> Iterator[bytes]:
         """Yield what the next payload adds to the stream of records, all of it, in pieces.
@@ -234,7 +229,7 @@ class Unpacker:
                 unpacked = self._stream.decompress(step)
             except zstandard.ZstdError as error:
                 raise RecordingError(f"compressed records are damaged: {error}") from error
-            self._allowed_bytes += _MAX_RATIO * len(step) - len(unpacked)
+            self._allowed_bytes += MOST_RATIO * len(step) - len(unpacked)
             if self._allowed_bytes < 0:
                 raise RecordingError("compressed records unpack to more than a recording can hold")
             yield unpacked

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import RecordingError
 from prospect.perfdata.format import FieldReader
+from prospect.perfdata.perfdata_limits import MOST_FORMAT_BYTES
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _LONG_BYTES = 8
 _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
 # A field has its own line: each line is looked at once, whatever a file repeats in it.
 _FIELD = rb"^\tfield:[^;\n]{0,256}\b%s;\toffset:(\d{1,5});\tsize:([248]);"
-# Fields come before what may be long, how they are printed; those wanted end within 2 KiB.
-_MOST_FORMAT_BYTES = 1 << 16
 # Fields of tracepoints' records that reports read, in the order of `EventDescription.fields`. The
 # type is the first half of a word, whose second half says whether that was in an interrupt.
 _WANTED_FIELDS = {
@@ -93,7 +92,7 @@ def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
     for _ in range(fields.u32()):
         group = fields.name()
         for _ in range(fields.u32()):
-            content = bytes(fields.take(fields.u64())[:_MOST_FORMAT_BYTES])
+            content = bytes(fields.take(fields.u64())[:MOST_FORMAT_BYTES])
             described = _FORMAT.match(content)
             if described:
                 full = f"{group}:{described[1].decode(errors='replace')}"

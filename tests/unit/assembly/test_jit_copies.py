@@ -81,9 +81,9 @@ def test_the_code_of_a_jvm_is_read_again_only_if_there_is_more():
 
 def test_jvms_that_unpack_to_more_than_all_may_have_are_left_out(monkeypatch):
     both = [jvm(7, b"A.run"), jvm(8, b"B.run")]
-    monkeypatch.setattr(jit, "_MOST_COPIED_BYTES", 1)
+    monkeypatch.setattr(jit, "MOST_COPIED_FILE_BYTES", 1)
     assert read_jvms(both) == []
     size = len(zlib.decompress(base64.b64decode(both[0][1])))
-    monkeypatch.setattr(jit, "_MOST_COPIED_BYTES", size)
+    monkeypatch.setattr(jit, "MOST_COPIED_FILE_BYTES", size)
     for _ in range(2):  # known or not
         assert [pid for pid, _ in read_jvms(both)] == [7]

@@ -68,5 +68,5 @@ def test_where_there_can_be_no_child_or_no_file_they_are_made_here(code, monkeyp
 
 def test_rows_that_take_too_long_are_none(code, monkeypatch):
     monkeypatch.setattr(recorded_code, "_LARGE_BYTES", 0)
-    monkeypatch.setattr(recorded_code, "_LONGEST_S", 0.0)
+    monkeypatch.setattr(recorded_code, "LONGEST_RULES_S", 0.0)
     assert code.rows_of(0) is None

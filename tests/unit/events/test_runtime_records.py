@@ -104,7 +104,7 @@ def test_what_does_not_fit_its_record_is_left_out_and_counted(payload):
 
 
 def test_names_of_one_interpreter_leave_room_for_others(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "MOST_RUNTIME_BYTES", 1 << 20)
     parts = [make.raw(make.image(11)), make.raw(make.image(11, 2))]
     for number in range(20):
         parts += map(make.raw, make.names(number, "f", "/f.py", bytes(24000), 1))

@@ -442,7 +442,7 @@ def test_damaged_deferred_chains_stay_within_their_records(monkeypatch):
     follows = make.sample(ip=1, time=2, chain=(77,), **some)
     samples = samples_of([event(_CHAINED)], last, follows, deferred(make, 77, _USER))
     assert chains(samples) == [[_KERNEL, 1], [77]]
-    monkeypatch.setattr(decoding, "_MOST_ADDED_BYTES", 16)
+    monkeypatch.setattr(decoding, "MOST_ADDED_BYTES", 16)
     samples = samples_of([event(_CHAINED)], kept, kept, kept, deferred(make, 77, _USER, 0x1000))
     assert [len(chain) for chain in chains(samples)] == [4, 2, 2]
 

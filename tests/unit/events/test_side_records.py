@@ -356,7 +356,7 @@ def test_long_names_take_memory_once_each(monkeypatch):
 
 def test_names_beyond_what_they_may_take_are_left_out_and_counted(monkeypatch):
     make = RecordBuilder()
-    monkeypatch.setattr(side_tables, "_MOST_NAME_BYTES", 10)
+    monkeypatch.setattr(side_tables, "MOST_NAME_BYTES", 10)
     records = [make.comm(5, 6, name, time=1) for name in ("first", "second", "last", "first")]
     found = decode([RecordBlock(memoryview(b"".join(records)))], [event()])
     assert names(found, found.tasks) == [b"first", b"//toolong", b"last", b"first"]

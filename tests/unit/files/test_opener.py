@@ -32,7 +32,7 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
         return data
 
     monkeypatch.setattr(opener_module, "is_local", lambda _: False)
-    monkeypatch.setattr(opener_module, "_LARGEST_COPY_BYTES", 1000)
+    monkeypatch.setattr(opener_module, "LARGEST_COPY_BYTES", 1000)
     monkeypatch.setattr(os, "read", read)
     made = Opener()
     yield made

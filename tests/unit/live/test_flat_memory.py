@@ -82,7 +82,7 @@ def resident_mb():
 @pytest.mark.parametrize("windows", [HOURS, pytest.param(WEEK, marks=pytest.mark.nightly)])
 def test_memory_is_flat_over_windows_with_new_processes_each(monkeypatch, windows):
     monkeypatch.setattr(kept_names, "MOST_IMAGES", 50)
-    monkeypatch.setattr(code_objects, "_MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(code_objects, "MOST_KEPT_BYTES", 1 << 16)
     bounds = Bounds(most_addresses=500, most_symbols=20_000, most_name_bytes=1 << 18)
     growing = GrowingProfile(bounds, stacks=True, use_cache=False)
     library, chance, hits = a_library(), np.random.default_rng(3), 0

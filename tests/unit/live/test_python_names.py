@@ -143,7 +143,7 @@ def test_room_is_given_back_with_what_is_forgotten(monkeypatch):
 
 
 def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
-    monkeypatch.setattr(code_objects, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(code_objects, "MOST_KEPT_BYTES", 1 << 20)
     known = code_objects._KeptFunctions()
     build = RuntimeImage(0x30B, 0, 0, 0, 0)
     texts = [

@@ -17,6 +17,11 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.archived.kept_answers import Code as ArchivedCode
 from prospect.archived.symbolizers import NOT_ARCHIVED
+from prospect.assembly.assembly_limits import (
+    LARGEST_DOUBTED_BYTES,
+    LARGEST_FUNCTION_BYTES,
+    LARGEST_NAMELESS_BYTES,
+)
 from prospect.assembly.placing.placement import KERNEL_KEY
 from prospect.columns.sorting import distinct
 from prospect.disasm.code_image import Piece, code_at, target_of, target_of_machine
@@ -64,10 +69,6 @@ if TYPE_CHECKING:
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
-# The largest functions of interpreters and of generated parsers have some 200 KB.
-_LARGEST_FUNCTION_BYTES = 1 << 20
-# Around hits that no function is known for.
-_LARGEST_NAMELESS_BYTES = 1 << 16
 _BYTES_BEHIND_LAST_HIT = 64
 
 NO_JIT_CODE = "the recording holds no code of JITs and of other anonymous memory"
@@ -79,9 +80,6 @@ TOO_WIDE = "no function is known around these samples, and they are too far apar
 NO_BPF_CODE = "code of BPF programs is in the kernel's memory only, which cannot be read: {}"
 NO_MACHINE = "the libraries cannot disassemble code of this machine, and {}: install gdb-multiarch"
 GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use the library"
-# GDB takes a minute for 10 MB. A range larger than any function has no names, with data
-# in it: a second opinion on a hit there is not worth that.
-_LARGEST_DOUBTED_BYTES = 1 << 18
 
 
 class CodeChoice(Record):
@@ -338,14 +336,14 @@ class CodeBytes:
         """Return where a function starts and its size; without a name, where its hits are."""
         functions = self._profile.functions
         if functions.size_bytes[function]:
-            size = min(int(functions.size_bytes[function]), _LARGEST_FUNCTION_BYTES)
+            size = min(int(functions.size_bytes[function]), LARGEST_FUNCTION_BYTES)
             return int(functions.address[function]), size
         locations = self._profile.locations
         hit = locations.address[locations.function_index == function]
         if not len(hit):
             return NO_OBJECT
         first, last = int(hit.min()), int(hit.max())
-        if last - first > _LARGEST_NAMELESS_BYTES:
+        if last - first > LARGEST_NAMELESS_BYTES:
             return TOO_WIDE
         return first, last - first + _BYTES_BEHIND_LAST_HIT
 
@@ -381,7 +379,7 @@ def decode_functions(
             decoded.append(code)
             continue
         found = disassemble(code.content, code.address, code.target.machine, syntax)
-        is_small = len(code.content) <= _LARGEST_DOUBTED_BYTES
+        is_small = len(code.content) <= LARGEST_DOUBTED_BYTES
         if disassembler == "gdb" or found is None or (is_small and _is_hit_unknown(found, hits)):
             for_gdb.setdefault(object_row, []).append(row)
         decoded.append(NO_MACHINE.format(NO_GDB) if found is None else found)

@@ -10,6 +10,7 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.archived.symbolizers import archived_frames
+from prospect.assembly.assembly_limits import LARGEST_INLINED_BYTES
 from prospect.disasm.kernel_code import KernelImage, open_kernel
 from prospect.figures.calls.own_code import is_own_object
 from prospect.lines.debug_info import is_readable, may_be_split
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from prospect.symbols.table_cache import FileIdentity, SymbolCache
 
 _WITH_LINES = (KIND_ELF, KIND_KERNEL)
-# The debug information in so many bytes of images is read in about a second.
-LARGEST_INLINED_BYTES = 32 << 20
 NO_IMAGE = (
     "source lines of the kernel need its vmlinux with debug information: give it with -L, or "
     "install the kernel's debug symbols"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.syscall_names import called_names
+from prospect.assembly.assembly_limits import MOST_ADDRESSES
 from prospect.assembly.entry_reasons.entry_points import (
     IDLE,
     KERNEL_THREAD,
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 NO_CHAIN = 0  # samples outside the kernel, and those without a kernel chain
 SILENT = 1  # samples whose kernel chain has no entry point
 _OWN_STATES = 2
-# Far more than a kernel's busy paths have calls: a made-up recording must not name any number.
-_MOST_ADDRESSES = 1 << 19
 _MOST_LABELS = 1 << 16
 # Without a chain, interrupts would be seen only at their very entry: better none than those few.
 _SURE_KINDS = (ENTRY_REASON_SYSCALL, ENTRY_REASON_EXCEPTION, ENTRY_REASON_IDLE)
@@ -135,7 +134,7 @@ def label_samples(samples: Samples, resolve: Resolve, machine: str) -> SampleEnt
     """
     if samples.chain is None:
         return SampleEntryReasons(None, [NO_ENTRY_REASON, UNCLASSIFIED])
-    addresses = collect_words((frames.words for frames in frame_blocks(samples)), _MOST_ADDRESSES)
+    addresses = collect_words((frames.words for frames in frame_blocks(samples)), MOST_ADDRESSES)
     names = _read_names(addresses, resolve)
     state = np.zeros(len(samples), np.int32)
     for frames in frame_blocks(samples):

@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.assembly_limits import (
+    LARGEST_COPY_BYTES,
+    MOST_COPIED_FILE_BYTES,
+    MOST_COPIES,
+    MOST_DUMPS,
+)
 from prospect.assembly.extras import counts_of, interval_ns, is_i32, mapping_of, unpacked
 from prospect.columns.grouping import counted
 from prospect.columns.sorting import distinct
@@ -48,11 +54,6 @@ if TYPE_CHECKING:
 _CLOCK_MONOTONIC = 1
 _JVM = re.compile(rb"(?s:.*)/libjvm\.so(?: \(deleted\))?")
 _NEVER_NS = (1 << 64) - 1
-# A recording of a thousand processes with a dump each is an attack on the reader's memory.
-_MOST_DUMPS = 256
-LARGEST_COPY_BYTES = 1 << 26
-_MOST_COPIES = 1024
-_MOST_COPIED_BYTES = 1 << 28
 
 
 class JitRecords(Record):
@@ -111,9 +112,9 @@ def find_jit_code(
     notes: list[ProcessNote] = []
     logs = []
     too_big = budget.admit(
-        _costs(markers[:_MOST_DUMPS], copies.dumps, recorded_until, info.named_by, is_here=is_here)
+        _costs(markers[:MOST_DUMPS], copies.dumps, recorded_until, info.named_by, is_here=is_here)
     )
-    for number, marker in enumerate(markers[:_MOST_DUMPS]):
+    for number, marker in enumerate(markers[:MOST_DUMPS]):
         copy = copies.dumps.get(marker.pid)
         if number in too_big:
             notes.append((marker.pid, f"{_shown(marker.path)} was not used: {too_big[number]}."))
@@ -138,9 +139,9 @@ def find_jit_code(
     for marker, jvm in jvms:
         code[JITDUMP_PREFIX + marker.path] = jvm
         logs.append(_loads(events, marker, jvm, touched, clock))
-    if len(markers) > _MOST_DUMPS:
-        sentence = f"Only the first {_MOST_DUMPS} of {len(markers)} jitdump files were read."
-        notes += [(marker.pid, sentence) for marker in markers[_MOST_DUMPS:]]
+    if len(markers) > MOST_DUMPS:
+        sentence = f"Only the first {MOST_DUMPS} of {len(markers)} jitdump files were read."
+        notes += [(marker.pid, sentence) for marker in markers[MOST_DUMPS:]]
     mapped = insert_code_loads(events, logs, _is_anonymous(events)) if logs else events
     jvm_pids = frozenset(marker.pid for marker, _ in jvms)
     pids = jvm_pids.union(copies.maps, (marker.pid for marker in markers))
@@ -243,7 +244,7 @@ def read_jvms(jvms: list[tuple[int, str]]) -> list[tuple[int, HotspotCode]]:
     from prospect.symbols.jit.hotspot_code import read_hotspot  # noqa: PLC0415 - few recordings have any
 
     found = []
-    known, left = dict(_known_jvms), _MOST_COPIED_BYTES
+    known, left = dict(_known_jvms), MOST_COPIED_FILE_BYTES
     _known_jvms.clear()
     for number, (pid, packed) in enumerate(jvms):
         key = b"[JVM %d.%d]" % (pid, number), packed
@@ -397,8 +398,8 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
     """Unpack what the recorder copied (docs/recording.md), as anybody may have written it."""
     listed = extras.get("jit_files")
     copies = JitCopies()
-    left = _MOST_COPIED_BYTES
-    for entry in listed[:_MOST_COPIES] if isinstance(listed, list) else ():
+    left = MOST_COPIED_FILE_BYTES
+    for entry in listed[:MOST_COPIES] if isinstance(listed, list) else ():
         one = mapping_of(entry)
         pid, packed = one.get("pid"), one.get("zlib")
         if not isinstance(pid, int) or not is_i32(pid) or not isinstance(packed, str):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.assembly_limits import LATEST_S
 from prospect.assembly.extras import (
     counts_of,
     interval_ns,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from prospect.spaces.process_history import ProcessHistory
     from prospect.spaces.replay import ProcessRows
     from prospect.symbols.kept_names import KeptNames
-
-_LATEST_S = 1 << 33  # in the year 2242; a damaged recording may say anything
 
 
 def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
@@ -119,7 +118,7 @@ def _program_starts(processes: ProcessRows, info: RecordingInfo, pid: int) -> li
 def _epoch_ns(info: RecordingInfo, events: Events) -> int:
     """Return what is added to times of the recording to get ns since the epoch; 0: unknown."""
     started_at = number_of(info.extras.get("started_at"))
-    is_time = 0 < started_at < _LATEST_S
+    is_time = 0 < started_at < LATEST_S
     return round(started_at * 1e9) - interval_ns(info, events)[0] if is_time else 0
 
 

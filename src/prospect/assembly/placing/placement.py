@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.assembly_limits import MOST_PIDS
 from prospect.assembly.extras import counts_of, mapping_of, texts_of
 from prospect.assembly.stacks.chain_frames import CPUMODE_CUT
 from prospect.columns.grouping import RowsByGroup, alike, rows_by_group
@@ -72,8 +73,6 @@ _COMPAT_END = np.uint64(1 << 32)
 _SAME_MAPPING_NS = 100_000
 _LATEST_NS = np.uint64(1 << 62)  # what a damaged recording may go beyond
 _NO_FILE = (0, 0, 0)
-# Enough to find one that still runs.
-_MOST_PIDS = 8
 _NO_MODULES = (b"[kernel.", b"[guest.")
 
 
@@ -348,9 +347,9 @@ def _last_pids(
         last: dict[int, None] = {}
         for row in mappings.rows(number)[::-1]:
             last |= {int(user[row]): None, int(owner[row]): None}
-            if len(last) >= _MOST_PIDS:
+            if len(last) >= MOST_PIDS:
                 break
-        found.append(list(last)[:_MOST_PIDS])
+        found.append(list(last)[:MOST_PIDS])
     return found
 
 

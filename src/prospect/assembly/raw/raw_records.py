@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.assembly.assembly_limits import MOST_COLUMNS, MOST_TEXTS
 from prospect.errors import PluginError, UsageError
 from prospect.plugins import EVENTS, called, described, package_of, plugin
 from prospect.profile.model import DataColumn, SampleData
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 _SIZE_BYTES = 4
 _MASK_LOW = np.uint64((1 << 32) - 1)
 _PMU = re.compile(r"(\w+)/")
-_MOST_COLUMNS = 64
-_MOST_TEXTS = 4096
 
 
 class RawRecords:
@@ -125,8 +124,8 @@ def _columns(source: EntryPoint, raw: RawRecords) -> tuple[DataColumn, ...]:
 def _checked(made: object) -> Mapping[str, object]:
     if not isinstance(made, dict) or not all(isinstance(name, str) for name in made):
         raise TypeError("it returned no dict of columns by name")
-    if len(made) > _MOST_COLUMNS:
-        raise ValueError(f"it returned more than {_MOST_COLUMNS} columns")
+    if len(made) > MOST_COLUMNS:
+        raise ValueError(f"it returned more than {MOST_COLUMNS} columns")
     return made
 
 
@@ -137,7 +136,7 @@ def _column(name: str, values: object, length: int) -> DataColumn:
     if column.dtype.kind not in "US":
         return DataColumn(name, column.astype(np.float64))
     texts, row = np.unique(column.astype(np.str_), return_inverse=True)
-    if len(texts) > _MOST_TEXTS:
-        raise ValueError(f"column {name} has more than {_MOST_TEXTS} texts")
+    if len(texts) > MOST_TEXTS:
+        raise ValueError(f"column {name} has more than {MOST_TEXTS} texts")
     is_empty = (texts == "").take(row)
     return DataColumn(name, np.where(is_empty, np.nan, row), tuple(map(str, texts.tolist())))

@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.abi import cpython, ruby
 from prospect.abi import runtime_frames as wire
+from prospect.assembly.assembly_limits import MOST_FIRST, MOST_KEPT_BYTES, MOST_LINE
 from prospect.assembly.runtimes.v8_inlining import describe_v8
 from prospect.columns.grouping import alike
 from prospect.events.runtime_records import CodeKey
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
     from prospect.events.runtime_records import CodeText, RuntimeImage, RuntimeRecords
 
-# Functions and lines that are kept from one part of a session to the next: 5,000 of usual size.
-_MOST_BYTES = 12 << 20
 _OBJECT_BYTES = 1 << 10
 
 
@@ -101,7 +100,7 @@ class _KeptFunctions:
             found = found._replace(function=found.function._replace(kind=kind))
             self._known[text, build] = found
             self._bytes += _size(text, found)
-            while self._bytes > _MOST_BYTES:
+            while self._bytes > MOST_KEPT_BYTES:
                 oldest = next(iter(self._known))
                 self._bytes -= _size(oldest[0], self._known.pop(oldest))
         return found
@@ -123,7 +122,6 @@ _DESCRIBED = _KeptFunctions()
 
 # Functions of PHP → names and lines. A frame's `last` is its line.
 
-_MOST_LINE = 1 << 24
 _LINE_MASK, _LAST_SHIFT = 0xFFFFFFFF, 32
 
 
@@ -141,7 +139,7 @@ class _PhpLines(NamedTuple):
 def describe_php(text: CodeText, image: RuntimeImage) -> Described:  # noqa: ARG001 - a `_Describe`
     """Return a function; one that is written in C has no file and no lines."""
     first, last = text.beginning & _LINE_MASK, text.beginning >> _LAST_SHIFT
-    is_known = 0 < first <= last < _MOST_LINE
+    is_known = 0 < first <= last < MOST_LINE
     name = (decoded(text.name) if text.name else "") or "{main}"
     if text.scope:
         name = f"{decoded(text.scope)}::{name}"
@@ -173,7 +171,7 @@ def describe_ruby(text: CodeText, image: RuntimeImage) -> Described:
             name = f"{scope}{'.' if text.beginning else '#'}{name}"
         return Described(RuntimeFunction("[ruby]", name or "?", 0))
     first = text.beginning >> 1 if image.described & _FIXNUM else text.beginning & 0xFFFFFFFF
-    first = first if first < _MOST_LINE else 0
+    first = first if first < MOST_LINE else 0
     file = decoded(text.file)
     lines = None
     size = image.described & _LINE_BYTES_MASK
@@ -190,7 +188,7 @@ class RubyLines:
         self._first = first
         count = len(lines) // line_bytes
         found = (_HALF.unpack_from(lines, line_bytes * row)[0] for row in range(count))
-        self._lines = [line if line < _MOST_LINE else 0 for line in found]
+        self._lines = [line if line < MOST_LINE else 0 for line in found]
         self._positions = positions
         self.last = max(self._lines, default=first)
         self.size_bytes = 8 * count + len(positions)
@@ -223,7 +221,6 @@ class RubyLines:
 
 # Code objects of CPython → functions and lines.
 
-_MOST_FIRST = 1 << 22
 _INSTRUCTION_BYTES = 2
 _NUMBERED = 10  # 3.10 counts instructions, not bytes
 
@@ -234,7 +231,7 @@ def describe_python(text: CodeText, image: RuntimeImage) -> Described:
     if build is None or text.name is None:
         return Described(RuntimeFunction("[python]", "[not read]", 0))
     first = text.beginning >> build.shift & 0xFFFFFFFF
-    first = first if first < _MOST_FIRST else 0
+    first = first if first < MOST_FIRST else 0
     file = decoded(text.file) if text.file else "[python]"
     lines = None
     if text.lines is not None:

@@ -17,6 +17,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi import cpython, v8
 from prospect.abi import runtime_frames as wire
+from prospect.assembly.assembly_limits import MOST_PROCESSES
 from prospect.assembly.runtimes.code_objects import place_frames
 from prospect.assembly.runtimes.v8_inlining import find_v8_code, place_v8_frames
 from prospect.columns.buffers import segments
@@ -41,7 +42,6 @@ _SHIMS_SINCE = 12
 _ENTRY_MARKS = 11
 _OTHER = -1
 _PID = np.uint64((1 << 32) - 1)
-_MOST_PROCESSES = 1000
 # Starting and ending leave a few samples of every process.
 _SHARE, _LEAST = 0.02, 10
 
@@ -257,7 +257,7 @@ def unread_notes(
     }
     order, pids, start = _by_pid(samples)
     notes = []
-    for pid in distinct(pid_of_record).tolist()[:_MOST_PROCESSES]:
+    for pid in distinct(pid_of_record).tolist()[:MOST_PROCESSES]:
         row = int(np.searchsorted(pids, pid))
         if row == len(pids) or pids[row] != pid:
             continue

@@ -1,7 +1,7 @@
 """Frames of V8's compiled code → frames of the functions that are inlined there, with their lines.
 
 A recording has tables of the code that was met, see `abi.v8`. Any table turns a frame into
-at most `_MOST_INLINED`.
+at most `MOST_INLINED`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ import numpy as np
 
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
+from prospect.assembly.assembly_limits import (
+    MOST_FIRST,
+    MOST_FRAMES,
+    MOST_INLINED,
+    MOST_V8_PROCESSES,
+)
 from prospect.columns.buffers import segments
 from prospect.columns.grouping import alike
 from prospect.columns.sorting import distinct
@@ -30,8 +36,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Words = NDArray[np.uint64]
 
-_MOST_INLINED = 32
-_MOST_FRAMES = 1 << 27
 _LOW = (1 << 32) - 1
 
 
@@ -52,7 +56,7 @@ class _Code(NamedTuple):
             return []
         node = self.rows[row][1]
         found: Chain = []
-        while 0 <= node < len(self.nodes) and len(found) < _MOST_INLINED:
+        while 0 <= node < len(self.nodes) and len(found) < MOST_INLINED:
             function, line, node = self.nodes[node]
             if function >= len(self.functions):
                 return []
@@ -112,7 +116,7 @@ def _expanded(
     is_known = length.take(place) > 0
     rows, place = rows[is_known], place[is_known]
     count[rows] = length.take(place)
-    if not len(rows) or int(count.sum()) > _MOST_FRAMES:
+    if not len(rows) or int(count.sum()) > MOST_FRAMES:
         return records
     frame = np.repeat(np.arange(len(count)), count)
     begin = np.cumsum(count) - count
@@ -180,7 +184,6 @@ def _decoded(start: int, data: bytes) -> _Code | None:
 
 _OWN, _ENTRY = 1, 2
 _PID = np.uint64((1 << 32) - 1)
-_MOST_PROCESSES = 4096
 
 
 class V8Code(Record):
@@ -267,7 +270,7 @@ def find_v8_code(
             of_image = is_mine & (records.image.take(rows) == number)
             builtins[of_image] = begin, begin + np.uint64(size)
     files = {
-        one: _files_of(events, one) for one in distinct(pid.take(mine)).tolist()[:_MOST_PROCESSES]
+        one: _files_of(events, one) for one in distinct(pid.take(mine)).tolist()[:MOST_V8_PROCESSES]
     }
     return V8Code(
         is_mine=is_mine,
@@ -299,7 +302,6 @@ def _is_file(name: bytes) -> bool:
 
 # Functions of V8 → functions and lines.
 
-_MOST_FIRST = 1 << 22
 _PAIR_BYTES = 8
 # What `last` of a frame is after `place_v8_frames`: a line with this bit, an offset in bytecode, or
 # not known.
@@ -309,7 +311,7 @@ NOWHERE = (1 << 32) - 1
 
 def describe_v8(text: CodeText, _image: RuntimeImage) -> Described:
     """Return a function of V8 and its lines, as far as the recording has them."""
-    first = text.beginning if text.beginning < _MOST_FIRST else 0
+    first = text.beginning if text.beginning < MOST_FIRST else 0
     file = decoded(text.file) if text.file else ""
     name = decoded(text.name) if text.name else ""
     function = RuntimeFunction(file or v8.NO_FILE, name or "?", first)
@@ -324,7 +326,7 @@ class _Lines:
         numbers = array("I", table[: len(table) // _PAIR_BYTES * _PAIR_BYTES])
         self._offsets, self._lines = numbers[::2], numbers[1::2]
         self._first = first
-        self.last = min(max(self._lines, default=first), first + _MOST_FIRST)
+        self.last = min(max(self._lines, default=first), first + MOST_FIRST)
         self.size_bytes = numbers.itemsize * len(numbers)
 
     def at(self, last: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.assembly_limits import LONGEST_RULES_S, MOST_RULES_SHARE
 from prospect.assembly.placing.placement import Addresses, place
 from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
@@ -43,8 +44,6 @@ _NOT_MET = -2
 _ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
 # Working out the rows of more than this, at its peak, is the work of a child.
 _LARGE_BYTES = 16 << 20
-_LONGEST_S = 60.0
-_MOST_SHARE = 0.5  # of the memory that is left, for one file of another user
 
 
 class RecordedCode:
@@ -162,7 +161,7 @@ class RecordedCode:
         """
         images = self._symbolizer.images
         new = (one for one in objects if one[0].kind == KIND_ELF and one[0] not in self._row_of)
-        images.find_all(new, lambda _: True, _MOST_SHARE)
+        images.find_all(new, lambda _: True, MOST_RULES_SHARE)
 
     def _row(self, key: ObjectKey, pids: list[int]) -> int:
         """Return the row of an object, _NO_OBJECT if there is no image of it."""
@@ -278,7 +277,7 @@ def _made_apart(
     finally:
         for contents in read:
             lend(contents, to_children=False)
-    if not child.reap(_LONGEST_S):
+    if not child.reap(LONGEST_RULES_S):
         child.kill()
         return memoryview(b"")  # nor would it be done here in that time
     return cache.load_frames(key)

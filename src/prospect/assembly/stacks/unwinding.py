@@ -20,6 +20,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
+from prospect.assembly.assembly_limits import MOST_STACK_BYTES
 from prospect.assembly.stacks.chain_frames import own_frames, user_begin
 from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.assembly.stacks.user_stacks import (
@@ -75,9 +76,6 @@ MACHINES = {
 _NONE = np.zeros(0, np.int64)
 # Entries of a CPU's call stack (Intel since Skylake; those before hold 16).
 _MOST_BRANCHES = 32
-# Addresses further above are another stack: a thread gets so much, unless it asks for more
-# (`ulimit -s`, pthread_attr_setstacksize(3)).
-_MOST_STACK_BYTES = 8 << 20
 
 
 class WholeStacks(NamedTuple):
@@ -398,7 +396,7 @@ def _needed_bytes(
     # A copy ends where the stack's mapping does, or before: of several the nearest is the best.
     behind = taken.sp.take(whole) + taken.stack_bytes.take(whole).astype(np.uint64)
     above = _next_above(number.take(cut), sp, number.take(whole), behind) - sp
-    is_known = above <= _MOST_STACK_BYTES
+    is_known = above <= MOST_STACK_BYTES
     least = unwound.needed_bytes.take(cut).astype(np.uint64)
     needed[cut] = np.where(is_known, np.maximum(above, least), least).astype(np.int64)
     is_least[cut] = ~is_known

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.assembly_limits import MOST_CLOCKS
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of
 from prospect.columns.sorting import distinct, run_starts
 from prospect.profile.model import NO_CPU, STOP_FULL, STOP_THROTTLED, ClockStopTable, ClockTable
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from prospect.events.record_columns import Events, Losses
     from prospect.profile.run_info import RunInfo
 
-# `Samples.clock` has 8 bits; no recorder has more than a few.
-_MOST_CLOCKS = 64
-_NS_PER_S = 1_000_000_000
+_SECOND_NS = 1_000_000_000
 _LARGEST_I64 = (1 << 63) - 1
 _LOSSES = (abi.PERF_RECORD_LOST, abi.PERF_RECORD_LOST_SAMPLES)
 _FOREVER_NS = 2**64 - 1
@@ -180,7 +179,7 @@ def _own_rows(info: RecordingInfo, events: Events, run: RunInfo) -> list[tuple[i
 def _bank(info: RecordingInfo) -> list[_Clock]:
     """Return the clocks that Prospect's section describes, none unless all of it makes sense."""
     described = info.extras.get("clocks")
-    if type(described) is not list or not 0 < len(described) <= _MOST_CLOCKS:
+    if type(described) is not list or not 0 < len(described) <= MOST_CLOCKS:
         return []
     clocks = []
     for item in described:
@@ -254,7 +253,7 @@ def _timer_period_ns(attr: EventAttr) -> float:
     if not is_timer or not attr.sample_period:
         return 0.0
     if attr.frequency_hz:
-        return float(_NS_PER_S // attr.frequency_hz)
+        return float(_SECOND_NS // attr.frequency_hz)
     return float(attr.sample_period)
 
 

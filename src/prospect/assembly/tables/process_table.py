@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.assembly_limits import MOST_MAP_BYTES
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of, texts_of, unpacked
 from prospect.assembly.tables.run_facts import attached_pids
 from prospect.columns import sorting
@@ -258,7 +259,6 @@ def _kernel_threads(
     return marked
 
 
-_MOST_BYTES = 1 << 24
 # Names of memory without a file in the records of mappings.
 _ANONYMOUS = "//anon"
 _LINE = (
@@ -468,7 +468,7 @@ class WholeMaps:
 
     @functools.cached_property
     def _text(self) -> bytes:
-        return unpacked(self._packed, _MOST_BYTES) if isinstance(self._packed, str) else b""
+        return unpacked(self._packed, MOST_MAP_BYTES) if isinstance(self._packed, str) else b""
 
 
 def _parsed(text: bytes, read_ns: int) -> MemoryMap | None:

@@ -371,7 +371,7 @@ def _has_branches(event: EventDescription) -> bool:
     return bool(is_asked and not is_stack)
 
 
-_NS_PER_S = 1e9
+_SECOND_NS = 1e9
 # With fewer pairs of samples the rate that was asked for says more.
 _FEWEST_PAIRS = 32
 _MOST_PAIRS = 1 << 17
@@ -529,7 +529,7 @@ def _speeds(
     follows = (owner[1:] == owner[:-1]) & (time[1:] > time[:-1])
     later = np.flatnonzero(follows) + 1
     later = later[:: max(1, len(later) // _MOST_PAIRS)]
-    elapsed_s = (time.take(later) - time.take(later - 1)) / _NS_PER_S
+    elapsed_s = (time.take(later) - time.take(later - 1)) / _SECOND_NS
     gained = amount.take(later)
     return gained / elapsed_s, gained
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.assembly_limits import MOST_COPIED_BYTES
 from prospect.columns.buffers import segments
 from prospect.events.record_columns import RawData
 from prospect.records import Record, replace
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 _WORD_BYTES = 8
 _PIECE_WORDS = 64
 _PIECE_BYTES = _PIECE_WORDS * _WORD_BYTES
-# Copies share their pieces, so a small recording may hold many; those beyond have call chains.
-MOST_COPIED_BYTES = 1 << 30
 # More than this are in a file without a name, which the kernel may write out.
 _HELD_BYTES = 1 << 26
 _NEW = np.uint64(1)
