@@ -23,9 +23,9 @@ from prospect.estimate.wall_account import (
     stolen_ns,
     takers_by_owner,
 )
+from prospect.figures.critical_path import blocked_by
 from prospect.figures.processes import shown_processes
 from prospect.figures.shown_rows import shown_names
-from prospect.figures.wall_waits import blocked_by
 from prospect.profile.group_names import service_names
 from prospect.profile.model import (
     PATH_BLOCKED,

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.figures.critical_path import samples_on
+from prospect.figures.critical_path import blocked_by, samples_on
 from prospect.figures.modes import event_has_time
 from prospect.figures.shown_rows import shown_names
-from prospect.figures.wall_waits import blocked_by
 from prospect.profile.model import PATH_BLOCKED, PATH_RAN, PATH_STATES, PATH_UNKNOWN, PATH_WAITED
 from prospect.records import NamedTuple, Record
 

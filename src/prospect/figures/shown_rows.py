@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.profile.late import gather
-from prospect.profile.naming import LABELS, NameSource
+from prospect.profile.naming import LABELS, NameSource, gather
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:

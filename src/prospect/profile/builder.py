@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.profile.late import joined
 from prospect.profile.model import (
     KIND_MODULE,
     ClockTable,
@@ -20,7 +19,7 @@ from prospect.profile.model import (
     ObjectTable,
     SampleTable,
 )
-from prospect.profile.naming import NameSource
+from prospect.profile.naming import NameSource, joined
 from prospect.records import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.late import joined
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     KIND_UNKNOWN,
@@ -23,7 +22,7 @@ from prospect.profile.model import (
     Profile,
     StackTable,
 )
-from prospect.profile.naming import NameSource
+from prospect.profile.naming import NameSource, joined
 from prospect.profile.run_info import EventInfo
 from prospect.records import asdict, replace
 

@@ -18,9 +18,8 @@ from prospect.columns.sorting import distinct
 from prospect.estimate.breakdown import EVENT, MOST_COLUMNS, class_columns, rows_by_keys
 from prospect.figures.modes import KERNEL_MODES, MODE_COUNT, MODE_NAMES
 from prospect.figures.processes import BIRTH_NAMES
-from prospect.profile.late import gather
 from prospect.profile.model import KIND_NAMES
-from prospect.profile.naming import NameSource
+from prospect.profile.naming import NameSource, gather
 from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:

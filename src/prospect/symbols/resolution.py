@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.late import LateList
-from prospect.profile.late import joined as joined_lists
+from prospect.profile.naming import LateList
+from prospect.profile.naming import joined as joined_lists
 from prospect.records import Record, field
 from prospect.symbols.demangling.demangle import LazyNames
 

@@ -20,7 +20,7 @@ from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.records import NamedTuple
 from prospect.unwind import interface
-from prospect.unwind.memo import ADDRESS_BITS
+from prospect.unwind.lanes import ADDRESS_BITS
 from prospect.unwind.unwind_limits import LONGEST_STACK_BYTES, MOST_ADDED_BYTES
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.frame_rules import MachineRegisters
-    from prospect.unwind.lanes import Lanes
-    from prospect.unwind.memo import SiteMemo
+    from prospect.unwind.lanes import Lanes, SiteMemo
 
 
 _WORD = 8

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.forests import hashed_forest, joined_forests, without_twins
-from prospect.columns.hashing import mixed, random_seed
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, mixed, random_seed
 from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.errors import ProspectError
 from prospect.records import NamedTuple
 from prospect.unwind import interface
-from prospect.unwind.lanes import Lanes
-from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
+from prospect.unwind.lanes import ADDRESS_BITS, CONTEXT_BITS, Lanes, SiteMemo
 from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, bytecode_sites, step
 from prospect.unwind.unwind_limits import MOST_FRAMES
 

@@ -12,7 +12,7 @@ from prospect.columns.forests import (
     joined_forests,
     without_twins,
 )
-from prospect.columns.hashing import mixed, random_seed
+from prospect.columns.sorting import mixed, random_seed
 
 # Each list keeps some of the one before it, and adds to that.
 steps = st.lists(st.tuples(st.integers(0, 6), st.lists(st.integers(0, 2), max_size=4)), max_size=20)

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.columns import hashing as words_module
-from prospect.columns.hashing import collect_words, word_set
+from prospect.columns import sorting as words_module
+from prospect.columns.sorting import collect_words, word_set
 
 WORDS = st.lists(
     st.one_of(st.integers(0, 40), st.integers(0, 2**64 - 1), st.integers(2**64 - 40, 2**64 - 1)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.profile.late import LateList, gather, joined
+from prospect.profile.naming import LateList, gather, joined
 
 
 def test_an_item_is_made_when_it_is_asked_for_and_once():

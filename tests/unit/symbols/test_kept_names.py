@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.late import LateList
 from prospect.profile.model import KIND_ANON, KIND_ELF
-from prospect.profile.naming import NameSource
+from prospect.profile.naming import LateList, NameSource
 from prospect.records import replace
 from prospect.symbols import kept_names
 from prospect.symbols.images.image_files import read_own_vdso

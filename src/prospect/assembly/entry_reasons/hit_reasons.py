@@ -32,8 +32,7 @@ from prospect.assembly.entry_reasons.entry_points import (
 )
 from prospect.assembly.stacks.chain_frames import LOWEST_CONTEXT, frame_blocks
 from prospect.columns.grouping import distinct_keys
-from prospect.columns.hashing import WordSet, collect_words, word_set
-from prospect.profile.late import gather
+from prospect.columns.sorting import WordSet, collect_words, word_set
 from prospect.profile.model import (
     CPUMODE_KERNEL,
     ENTRY_REASON_EXCEPTION,
@@ -43,6 +42,7 @@ from prospect.profile.model import (
     KIND_KERNEL,
     EntryReasonTable,
 )
+from prospect.profile.naming import gather
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ from prospect.assembly.stacks.user_stacks import find_user_contexts, no_user_sta
 from prospect.assembly.tables.process_table import describe_processes
 from prospect.columns.buffers import segments
 from prospect.columns.forests import Forest, forest_of_lists, joined_forests
-from prospect.columns.hashing import mixed, mixed_at, random_seed
-from prospect.columns.sorting import distinct, numbered
+from prospect.columns.sorting import distinct, mixed, mixed_at, numbered, random_seed
 from prospect.figures.processes import shown_processes
 from prospect.profile.model import StackTable
 from prospect.records import NamedTuple, Record, replace

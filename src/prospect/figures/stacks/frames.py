@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.late import gather
 from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
-from prospect.profile.naming import NameSource
+from prospect.profile.naming import NameSource, gather
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.figures.shown_rows import shown_names
-from prospect.profile.late import gather
+from prospect.profile.naming import gather
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened
 from prospect.render.name_parts import short_name, short_names
