@@ -300,6 +300,11 @@ def test_a_daemon_above_its_limits_goes_without_and_says_so(tmp_path):
         found = until(lambda: status(daemon), lambda one: len(one["goes_without"]) >= 4)
         assert found["goes_without"][0] == "callers by frame pointers only"
         assert (found["memory_limit_bytes"], found["cpu_limit_percent"]) == (1 << 20, 90.0)
+        # A fork of the daemon would keep pages that the daemon gives back.
+        children = [
+            Path(f"/proc/{pid}/cmdline").read_text() for pid in children_of(daemon.process.pid)
+        ]
+        assert any("\0prospect.capture.java.jvm_watcher\0" in words for words in children)
         shown = daemon.control("status").stdout
         assert "windows have callers by frame pointers only; names of few new files;" in shown
         daemon.control("dump")

@@ -13,6 +13,7 @@ import ctypes
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prospect.daemon.daemon_limits import (
@@ -149,6 +150,9 @@ _BOUNDS = Bounds(
 )
 
 
+_kernel_source = partial(KernelSource, is_small=False)  # after the first session it has 100 MB
+
+
 class Sampling(Closing):
     """Samples the whole system until it is closed."""
 
@@ -172,7 +176,7 @@ class Sampling(Closing):
                 kubelet=options.kubelet,
             ),
             bounds=_BOUNDS,
-            source=source_on(options.target) if options.target else KernelSource,
+            source=source_on(options.target) if options.target else _kernel_source,
         )
         self._services = Services("" if options.target else "/proc", self._session.name_containers)
         self._begin()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,7 @@ from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +50,22 @@ _MOST_ENTRY_REASONS = 4
 _BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
 
 
+class _WallOfRows:
+    """The wall time of each row of a table, which not all formats show."""
+
+    def __init__(self, of_hit: Callable[[], NDArray[np.float64] | None], table: Breakdown) -> None:
+        self._of_hit, self._table = of_hit, table
+
+    @cached_property
+    def seconds(self) -> list[float]:
+        """Seconds of each row; NaN if samples do not tell it."""
+        of_hit = self._of_hit()
+        if of_hit is None:
+            return [math.nan] * len(self._table)
+        seconds: list[float] = self._table.sums_of(of_hit).tolist()
+        return seconds
+
+
 class ProgramRow(NamedTuple):
     """A program: all processes of a name together.
 
@@ -62,7 +79,7 @@ class ProgramRow(NamedTuple):
         service: the service, container or other control group in which most of its hits are, ""
             for none.
         other_services: in how many others it was hit.
-        wall_s: wall time (`estimate.wall_seconds`), NaN if samples do not tell it.
+        wall, row: the wall time of all rows, and which of them this is.
     """
 
     name: str
@@ -74,7 +91,13 @@ class ProgramRow(NamedTuple):
     by_mode: tuple[float, ...]
     service: str = ""
     other_services: int = 0
-    wall_s: float = math.nan
+    wall: _WallOfRows | None = None
+    row: int = 0
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time (`estimate.wall_seconds`), NaN if samples do not tell it."""
+        return self.wall.seconds[self.row] if self.wall else math.nan
 
 
 class ServiceRow(NamedTuple):
@@ -111,7 +134,7 @@ class FunctionRow(NamedTuple):
         caller: who called it most often, "" if that is not known.
         pid: of the process that it is of alone, -1 for all.
         caller_object: the file of the caller's code.
-        wall_s: as of programs.
+        wall, row: as of programs.
     """
 
     function: int
@@ -127,7 +150,13 @@ class FunctionRow(NamedTuple):
     caller: str
     pid: int = -1
     caller_object: str = ""
-    wall_s: float = math.nan
+    wall: _WallOfRows | None = None
+    row: int = 0
+
+    @property
+    def wall_s(self) -> float:
+        """As of programs."""
+        return self.wall.seconds[self.row] if self.wall else math.nan
 
 
 class InShort(Record):
@@ -242,10 +271,13 @@ class _Summary:
             self._busy_s = float(design.seconds[self._is_busy].sum())
         is_aside = processes.is_recorder.take(hits.process_index)
         self._chosen = self._is_busy & chosen_hits(profile, report.detail) & ~is_aside
-        self._wall_by_hit = wall_seconds(profile, design, self._chosen)
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
         self._program = hit_keys(profile, "program")
         self._service = hit_keys(profile, "service")
+
+    @cached_property
+    def _wall_by_hit(self) -> NDArray[np.float64] | None:
+        return wall_seconds(self._profile, self._design, self._chosen)
 
     def made(self, least_s: float) -> InShort:
         """Return the summary."""
@@ -300,17 +332,13 @@ class _Summary:
     def _wall(self) -> WallTime | None:
         total_s = self._profile.run.wall_seconds
         is_all = chosen_by_detail(self._profile.processes, self._detail).all()
-        if self._wall_by_hit is None or is_all or total_s <= 0:
+        if is_all or total_s <= 0 or self._wall_by_hit is None:
             return None
         busy_s = float(self._wall_by_hit.sum())
         return WallTime(total_s, busy_s, float(self._design.seconds[self._chosen].sum()) / busy_s)
 
-    def _wall_of(self, table: Breakdown) -> list[float]:
-        """Return the wall time of each row."""
-        if self._wall_by_hit is None:
-            return [math.nan] * len(table)
-        seconds: list[float] = table.sums_of(self._wall_by_hit).tolist()
-        return seconds
+    def _wall_of(self, table: Breakdown) -> _WallOfRows:
+        return _WallOfRows(lambda: self._wall_by_hit, table)
 
     def _busy_share(self) -> float:
         """Return the part of all CPUs' time in which they were busy; NaN if not known.
@@ -379,7 +407,7 @@ class _Summary:
         number = Counter(processes.name[row] for row in counted.tolist())
         halves = half_widths(self._design, table.row_of_hit, rows, parts)
         services = self._mostly(table, self._service)
-        wall_s = self._wall_of(table)
+        wall = self._wall_of(table)
         return tuple(
             ProgramRow(
                 name=name,
@@ -391,7 +419,8 @@ class _Summary:
                 by_mode=tuple(modes[at].tolist()),
                 service=services[at][0],
                 other_services=services[at][1],
-                wall_s=wall_s[at],
+                wall=wall,
+                row=at,
             )
             for at, name in enumerate(self._program.texts(table.example))
         )
@@ -413,7 +442,7 @@ class _Summary:
         programs = self._mostly(table, self._program)
         callers = main_callers(profile, table.row_of_hit, rows)
         names = shown_names(profile.functions, of_row.tolist())
-        wall_s = self._wall_of(table)
+        wall = self._wall_of(table)
         paths, object_of = profile.objects.path, profile.functions.object_index
         found = tuple(
             FunctionRow(
@@ -429,7 +458,8 @@ class _Summary:
                 other_programs=programs[row][1],
                 caller=shown_name(profile.functions, callers[row]) if callers[row] >= 0 else "",
                 caller_object=paths[object_of[callers[row]]] if callers[row] >= 0 else "",
-                wall_s=wall_s[row],
+                wall=wall,
+                row=row,
             )
             for row, function in enumerate(of_row.tolist())
         )

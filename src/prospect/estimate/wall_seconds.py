@@ -32,8 +32,10 @@ _TIME_BITS = 48
 _MOST_THREADS = 1 << 15
 _LARGEST_TID = 1 << 22  # PID_MAX_LIMIT
 _BINS_A_TICK, _MOST_BINS = 16, 1 << 22
-# More samples would say the same: of a long recording evenly spaced blocks are looked at.
+# More samples would say the same: of a long recording stretches of some samples each, evenly spaced
+# among all samples, are looked at. Some times say where they begin and end.
 _MOST_SAMPLES, _BLOCK = 1 << 20, 1 << 14
+_MOST_LOOKED_AT = 1 << 14
 
 
 class WallTime(NamedTuple):
@@ -71,16 +73,19 @@ def wall_seconds(
     samples = profile.samples
     if not len(samples) or samples.tid is None or not design.has_time:
         return None
-    rows = np.flatnonzero((design.hits > 0).take(samples.hit_index))
+    is_met = (design.hits > 0).take(samples.hit_index)
+    count = int(np.count_nonzero(is_met))
+    stretches = _stretches(samples.time_ns, count) if count > _MOST_SAMPLES else None
+    if stretches is not None:
+        is_met &= np.searchsorted(stretches, samples.time_ns, "right") & 1 == 1
+    rows = np.flatnonzero(is_met)
     time_ns = samples.time_ns.take(rows)
     if (time_ns[1:] < time_ns[:-1]).any():
         order = np.argsort(time_ns, kind="stable")
         rows, time_ns = rows.take(order), time_ns.take(order)
     tick_ns = int(design.seconds[chosen].sum() / max(design.hits[chosen].sum(), 1) / _NS)
     longest_ns = design.clocks * tick_ns
-    time = (time_ns - time_ns[:1]).view(np.int64)
-    if len(rows) > _MOST_SAMPLES:
-        rows, time = _blocks(rows, time, longest_ns)
+    time = _moved(time_ns, time_ns[:1] if stretches is None else stretches, longest_ns)
     hit, tid = samples.hit_index.take(rows), samples.tid.take(rows)
     asked = np.flatnonzero(chosen.take(hit))
     if not len(asked):
@@ -97,22 +102,32 @@ def wall_seconds(
     at_once = _threads_at(time.take(asked) // bin_ns, start // bin_ns, end // bin_ns)
     hit = hit.take(asked)
     share = np.bincount(hit, 1.0 / at_once, minlength=len(chosen))
-    count = np.bincount(hit, minlength=len(chosen))
-    # A hit in none of the blocks is like the others.
-    share = np.where(count > 0, share / np.maximum(count, 1), share.sum() / len(asked))
+    number = np.bincount(hit, minlength=len(chosen))
+    # A hit in none of the stretches is like the others.
+    share = np.where(number > 0, share / np.maximum(number, 1), share.sum() / len(asked))
     return np.where(chosen, share * design.seconds, 0.0)
 
 
-def _blocks(
-    rows: NDArray[np.int64], time: NDArray[np.int64], longest_ns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return some stretches of the samples, with times as if they followed each other."""
-    first = np.linspace(0, len(rows) - _BLOCK, _MOST_SAMPLES // _BLOCK).astype(np.int64)
-    chosen = (first[:, None] + np.arange(_BLOCK)).reshape(-1)
-    begin, end = time.take(first), time.take(first + _BLOCK - 1)
-    length = end - begin + 2 * longest_ns
-    moved = np.cumsum(length) - length - begin
-    return rows.take(chosen), time.take(chosen) + np.repeat(moved, _BLOCK)
+def _stretches(time_ns: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+    """Return u64[2n] begins and ends of stretches that have about `_MOST_SAMPLES` of `count`."""
+    some = np.sort(time_ns[:: max(len(time_ns) // _MOST_LOOKED_AT, 1)])
+    first = np.linspace(0, len(some), _MOST_SAMPLES // _BLOCK, endpoint=False)
+    length = max(len(some) / len(first) * _MOST_SAMPLES / count, 1.0)
+    ends = np.minimum(np.stack([first, first + length], 1), len(some) - 1)
+    return some.take(ends.astype(np.int64).reshape(-1))
+
+
+def _moved(
+    time_ns: NDArray[np.uint64], stretches: NDArray[np.uint64], longest_ns: int
+) -> NDArray[np.int64]:
+    """Return i64[s] times as if the stretches that they are in followed each other."""
+    begin = stretches[::2].view(np.int64)
+    length = (stretches[1::2] - stretches[:-1:2]).view(np.int64) + 2 * longest_ns
+    time = time_ns.view(np.int64)
+    if len(begin) < 2:
+        return time - begin
+    earlier = begin - (np.cumsum(length) - length)
+    return time - earlier.take(np.searchsorted(begin, time, "right") - 1)
 
 
 def _numbered(tid: NDArray[np.int32]) -> NDArray[np.uint16]:

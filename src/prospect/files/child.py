@@ -238,6 +238,31 @@ def _be_the_child(
         os._exit(status)
 
 
+def run_program(module: str, fds: Iterable[int], value: Any) -> NoReturn:
+    """Go on, in a child, as a program of its own: a module of Prospect.
+
+    A child that was forked keeps the pages that its parent had then, also those that the parent
+    gives back or writes to later. A program has none of them.
+
+    Args:
+        module: its name; it calls `given`.
+        fds: what it keeps open, apart from the standard ones.
+        value: of what `marshal` knows.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    words = [sys.executable, "-I", "-m", module, marshal.dumps(value).hex()]
+    os.execv(sys.executable, words)  # noqa: S606 - this interpreter, without a shell
+
+
+def given() -> Any:
+    """Return the value that such a program was started with."""
+    return marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - of its parent
+
+
 def die_with(lifeline_fd: int) -> None:
     """Let the kernel kill this process when the other end of a pipe is closed.
 

@@ -294,12 +294,15 @@ class KernelSource(Closing):
         whom: the options name, as they were when sampling began; None for everybody.
     """
 
-    def __init__(self, options: RecordOptions, make_gate: MakeGate) -> None:
+    def __init__(
+        self, options: RecordOptions, make_gate: MakeGate, *, is_small: bool = True
+    ) -> None:
         """Begin.
 
         Args:
             options: rate, clocks, call graph, and whom to follow; there is no command.
             make_gate: makes what leaves out records, of the events.
+            is_small: whether this process has little memory now, which children keep.
 
         Raises:
             UsageError: an option that this kernel cannot follow.
@@ -336,14 +339,18 @@ class KernelSource(Closing):
             for fd in (self._stop_fd, *self._events.poll_fds()):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
-            self._python = self._python_frames()
+            self._python = self._python_frames(is_small=is_small)
             self._events.hide_frames(lambda: self._python.is_attached)
             opened.callback(self._python.close)
             self._java = JavaFunctions()
             opened.callback(self._java.close)
             described = self._events.descriptions()
             with_stacks = any(one.attr.sample_stack_user for one in described)
-            self._java.start(with_stacks=with_stacks, session_hz=self._options.frequency_hz)
+            self._java.start(
+                with_stacks=with_stacks,
+                session_hz=self._options.frequency_hz,
+                is_program=not is_small,
+            )
             tasks = self._events.tasks if is_followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
@@ -354,14 +361,14 @@ class KernelSource(Closing):
             self.whom = self._chosen.whom() if self._chosen else None
             self._opened = opened.pop_all()
 
-    def _python_frames(self) -> RuntimeFrames | MemoryFrames:
+    def _python_frames(self, *, is_small: bool) -> RuntimeFrames | MemoryFrames:
         """Return what reads Python functions, begun."""
         if self._events.plan.reads_memory:
             from prospect.capture.python.memory_reader import MemoryFrames  # noqa: PLC0415 - not by root
 
             self._drain.frames = MemoryFrames(self._events)
             return self._drain.frames
-        frames = RuntimeFrames()
+        frames = RuntimeFrames(is_program=not is_small)
         if self._events.python_ids():
             beside_others = self._options.python == "always"
             frames.start(self._events, self._options.frequency_hz, beside_others=beside_others)

@@ -6,13 +6,14 @@ import marshal
 import os
 
 from prospect.capture.java.told import KIND_END, KIND_STATE, Listener
-from prospect.files.child import Child
+from prospect.files.child import Child, run_program
 from prospect.light import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_PROGRAM = "prospect.capture.java.jvm_watcher"
 # It only waits for a CPU: no file system can hold it up.
 _LAST_WORD_S = 10.0
 # In a session, packed pieces of JVMs that have ended: a build that starts a JVM a second has some
@@ -43,7 +44,12 @@ class JavaFunctions(Closing):
         self._state: dict[str, Any] = {}
 
     def start(
-        self, news_fd: int = -1, *, with_stacks: bool = False, session_hz: float = 0.0
+        self,
+        news_fd: int = -1,
+        *,
+        with_stacks: bool = False,
+        session_hz: float = 0.0,
+        is_program: bool = False,
     ) -> None:
         """Start the child.
 
@@ -52,19 +58,21 @@ class JavaFunctions(Closing):
                 JVM that has ended is forgotten after the next part then, as records of its end
                 may be in it. 0 for a recording.
             with_stacks: whether stacks are copied, which interpreted frames are in.
+            is_program: whether the child is a program of its own, without pages of this process,
+                as of a daemon that has much memory when it begins another session.
             news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
                 writes to it, so that they are found in /proc alone.
         """
 
         def serve(stop_fd: int) -> None:
+            fds = stop_fd, news_fd, self._result_fd
+            if is_program:
+                kept = [fd for fd in fds if fd >= 0]
+                run_program(_PROGRAM, kept, (fds, with_stacks, session_hz))
             # Here, not in the recorder: it costs the command nothing.
             from prospect.capture.java.jvm_watcher import serve  # noqa: PLC0415 - in the child alone
 
-            serve(
-                *(stop_fd, news_fd, self._result_fd),
-                with_classes=with_stacks,
-                session_hz=session_hz,
-            )
+            serve(*fds, with_classes=with_stacks, session_hz=session_hz)
 
         try:
             self.child.start(serve, [self._result_fd] + [news_fd] * (news_fd >= 0))

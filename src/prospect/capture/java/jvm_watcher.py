@@ -21,6 +21,7 @@ from prospect.capture.machine.runtime_processes import PID, NewProcesses, jvm_ba
 from prospect.capture.runtimes.first_runtime import share_for
 from prospect.capture.runtimes.process_memory import UnreadableError, refusal
 from prospect.capture.runtimes.users import user_of
+from prospect.files.child import given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -304,3 +305,8 @@ class Bounds:
         use.left_s = min(_AT_ONCE_S, use.left_s + self._share * (now_s - use.at_s))
         use.at_s = now_s
         return use
+
+
+if __name__ == "__main__":  # `java_reader` says when
+    _fds, _with_classes, _session_hz = given()
+    serve(*_fds, with_classes=_with_classes, session_hz=_session_hz)

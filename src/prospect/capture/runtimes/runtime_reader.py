@@ -6,6 +6,7 @@ Nothing here waits for that child. If it could not read frames, there are senten
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 
 from prospect.abi import runtime_frames as wire
@@ -13,8 +14,9 @@ from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel.scheduling import come_first
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
 from prospect.capture.runtimes.walk_state import WalkState
-from prospect.files.child import Child
+from prospect.files.child import Child, given, run_program
 from prospect.light import Closing
+from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from prospect.capture.following.process_filter import ProcessFilter
     from prospect.capture.runtimes.attaching import Walker
 
+_PROGRAM = "prospect.capture.runtimes.runtime_reader"
 _LAST_WORD_S = 0.5
 _OTHERS = (
     "another tracer's programs (BPF) take more than 2% of the CPUs' time, and as many samples would"
@@ -95,11 +98,66 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     return said
 
 
+class _Order(NamedTuple):
+    """What the watcher is told; see `RuntimeFrames.start`.
+
+    Attributes:
+        fds: CPU → events of mappings.
+        null_fd: of a file that takes everything.
+        outputs, sampling: as of `EventSet.python_fds`.
+    """
+
+    fds: dict[int, list[int]]
+    null_fd: int
+    outputs: dict[int, int]
+    sampling: list[int]
+    rate_hz: float
+    beside_others: bool
+    is_there: bool
+
+
+def _serve(stop_fd: int, state: WalkState, order: _Order, chosen: ProcessFilter | None) -> None:
+    """Watch, in the child, until `stop_fd` is at its end."""
+    come_first()  # until it reads, nobody has frames
+    rings = mapped_rings(order.fds.values(), order.null_fd)
+    # Here, not in the recorder: it costs the command nothing. And what loads the walker once there
+    # is Python: most of the time there is none.
+    from prospect.capture.runtimes.first_runtime import (  # noqa: PLC0415 - in the child alone
+        first_runtime,
+        runtime_mappings,
+        share_for,
+    )
+
+    share = share_for(order.rate_hz)
+    is_there = order.is_there
+    found = list(runtime_mappings()) if is_there else first_runtime(stop_fd, rings, share)
+    if not (is_there or found):
+        return
+    from prospect.capture.runtimes.attaching import attach_walker  # noqa: PLC0415 - once there is Python
+    from prospect.capture.runtimes.watcher import serve  # noqa: PLC0415 - once there is Python
+
+    def attach() -> Walker:
+        state.attached()
+        maps = chosen.maps if chosen else None
+        return attach_walker(order.outputs, order.sampling, chosen=maps)
+
+    beside_others = order.beside_others
+    serve(stop_fd, rings, attach, state, found, beside_others=beside_others, share=share)
+
+
 class RuntimeFrames(Closing):
     """The watcher of one recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_program: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            is_program: whether it is a program of its own, without pages of this process, as of
+                a daemon that has much memory when it begins another session. It reads frames of
+                all processes.
+        """
         self.child = Child()
+        self._is_program = is_program
         self._failure = ""
         self._state = WalkState()
 
@@ -123,48 +181,30 @@ class RuntimeFrames(Closing):
         """
         outputs, sampling = events.python_fds()
         fds: dict[int, list[int]] = {cpu: [] for cpu in outputs}
-        null_fd = -1
+        null_fd = state_fd = -1
         try:
             null_fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             open_mapping_events(fds, (EVERY_TASK,))
+            if self._is_program:
+                state_fd = os.memfd_create("walk-state", os.MFD_CLOEXEC)
+                os.ftruncate(state_fd, mmap.PAGESIZE)
+                self._state = WalkState(state_fd)
+            words = (fds, null_fd, outputs, sampling, rate_hz, beside_others, is_there)
+            opened = [fd for of_cpu in fds.values() for fd in of_cpu]
+            kept = [*opened, null_fd, *outputs.values(), *sampling]
 
             def serve(stop_fd: int) -> None:
-                come_first()  # until it reads, nobody has frames
-                rings = mapped_rings(fds.values(), null_fd)
-                # Here, not in the recorder: it costs the command nothing. And what loads the walker
-                # once there is Python: most of the time there is none.
-                from prospect.capture.runtimes.first_runtime import (  # noqa: PLC0415 - in the child alone
-                    first_runtime,
-                    runtime_mappings,
-                    share_for,
-                )
+                if self._is_program:
+                    shared = [stop_fd, state_fd, *kept]
+                    run_program(_PROGRAM, shared, (stop_fd, state_fd, words))
+                _serve(stop_fd, self._state, _Order(*words), chosen)
 
-                share = share_for(rate_hz)
-                found = (
-                    list(runtime_mappings()) if is_there else first_runtime(stop_fd, rings, share)
-                )
-                if not (is_there or found):
-                    return
-                from prospect.capture.runtimes.attaching import attach_walker  # noqa: PLC0415 - once there is Python
-                from prospect.capture.runtimes.watcher import serve  # noqa: PLC0415 - once there is Python
-
-                def attach() -> Walker:
-                    self._state.attached()
-                    return attach_walker(outputs, sampling, chosen=chosen.maps if chosen else None)
-
-                serve(
-                    *(stop_fd, rings, attach, self._state, found),
-                    beside_others=beside_others,
-                    share=share,
-                )
-
-            opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             maps = chosen.maps.descriptors if chosen else ()
-            self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling, *maps))
+            self.child.start(serve, (*kept, *maps, *([state_fd] * self._is_program)))
         except OSError as error:
             self._failure = os.strerror(error.errno or 0)
         finally:
-            for fd in (*(fd for of_cpu in fds.values() for fd in of_cpu), null_fd):
+            for fd in (*(fd for of_cpu in fds.values() for fd in of_cpu), null_fd, state_fd):
                 if fd >= 0:
                     os.close(fd)
 
@@ -235,3 +275,8 @@ class RuntimeFrames(Closing):
     def close(self) -> None:
         """Leave nothing behind."""
         self.child.kill()
+
+
+if __name__ == "__main__":  # `RuntimeFrames.start` says when
+    _stop_fd, _state_fd, _words = given()
+    _serve(_stop_fd, WalkState(_state_fd), _Order(*_words), None)

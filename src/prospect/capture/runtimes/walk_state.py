@@ -27,8 +27,9 @@ _PAGE = struct.Struct(f"={len(_NAMES)}q")
 class WalkState:
     """Why the walker does not run, and what it and the watcher could not read."""
 
-    def __init__(self) -> None:
-        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+    def __init__(self, fd: int = -1) -> None:
+        """Make it, in a file of a page in memory if another program shares it, -1 for none."""
+        self._page = mmap.mmap(fd, mmap.PAGESIZE)
 
     def fail(self, code: int) -> None:
         """Say that it cannot run: an errno, 0 for a kernel that is not known."""

@@ -105,7 +105,7 @@ def _figures(
     )
     times, bars = page.figures.time_columns(seconds, halves, escaped(event.time_title))
     is_parallel = short.wall is not None and short.wall.at_once >= _LEAST_AT_ONCE
-    wall = [page.figures.seconds(row.wall_s) for row in rows]
+    wall = [page.figures.seconds(row.wall_s) for row in rows] if is_parallel else []
     return [
         times._replace(when=short.has_time),
         bars,
