@@ -17,9 +17,9 @@ ANSWER_S = 600.0
 STATUS_S = 0.5
 MOST_STATUS_BYTES = 1 << 16
 
-# From SIGTERM to the end, of that for the names of the last window, and for what sends windows
-# elsewhere. systemd waits 90 s before it kills; `docker stop` waits 10.
-END_S, LAST_TAKE_S, LAST_SEND_S = 9.0, 4.0, 1.5
+# From SIGTERM to the end, of that for the last window, in it for names of files that were not read
+# before, and for what sends windows elsewhere. systemd kills after 90 s, `docker stop` after 10.
+END_S, LAST_TAKE_S, LAST_NAMES_S, LAST_SEND_S = 9.0, 4.0, 1.5, 1.5
 # Windows that wait for the process that writes; more become one with the next.
 MOST_QUEUED, MOST_QUEUED_BYTES = 8, 8 << 20
 

@@ -24,6 +24,7 @@ from prospect.daemon.daemon_limits import (
     END_S,
     KEPT_SHARE,
     KILLED_S,
+    LAST_NAMES_S,
     LAST_SEND_S,
     LAST_TAKE_S,
     LONGEST_LOOK_S,
@@ -277,7 +278,7 @@ class Daemon:
     def _begun(self) -> Sampling:
         """Begin to sample, with the steps that are taken; raises as `Sampling`."""
         options = self._ceiling.options
-        sampling = Sampling(options)
+        sampling = Sampling(options, self._ending.is_late_for_names)
         sampling.follow(options, self._ceiling.notes())
         return sampling
 
@@ -505,6 +506,10 @@ class Ending:
             os.setpriority(os.PRIO_PROCESS, 0, _LAST_PRIORITY)
         if self._is_in_take:
             self._set_alarm()
+
+    def is_late_for_names(self) -> bool:
+        """Say whether the last window goes without names of files that were not read so far."""
+        return time.monotonic() > self._end_s - END_S + LAST_NAMES_S
 
     @property
     def write_left_s(self) -> float:

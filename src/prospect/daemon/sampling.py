@@ -156,8 +156,12 @@ _kernel_source = partial(KernelSource, is_small=False)  # after the first sessio
 class Sampling(Closing):
     """Samples the whole system until it is closed."""
 
-    def __init__(self, options: DaemonOptions) -> None:
+    def __init__(self, options: DaemonOptions, is_late: Callable[[], bool] | None = None) -> None:
         """Begin.
+
+        Args:
+            options: the settings.
+            is_late: whether there is no time to read names of further files; None for never.
 
         Raises:
             CaptureError: the whole system may not be sampled; says what to do.
@@ -178,6 +182,8 @@ class Sampling(Closing):
             bounds=_BOUNDS,
             source=source_on(options.target) if options.target else _kernel_source,
         )
+        if is_late:
+            self._session.read_no_files_if(is_late)
         self._services = Services("" if options.target else "/proc", self._session.name_containers)
         self._begin()
         self.follow(options, ())

@@ -165,9 +165,14 @@ class GrowingProfile:
         kept.most_new, count, kept.put_off = most, kept.put_off, 0
         return count
 
+    def read_no_files_if(self, is_late: Callable[[], bool]) -> None:
+        """Read no symbols of further files as soon as there is no time for that."""
+        self._kept_names.is_late = is_late
+
     def forget_names(self) -> None:
         """Give back the memory of names that files have, which are read again where needed."""
-        self._kept_names = KeptNames(self._kept_names.most_addresses, self._kept_names.most_symbols)
+        kept = self._kept_names
+        self._kept_names = KeptNames(kept.most_addresses, kept.most_symbols, is_late=kept.is_late)
         self._sinks = replace(self._sinks, kept_names=self._kept_names)
 
     def clear(self) -> None:

@@ -196,6 +196,10 @@ class LiveSession:
         """Bound the new files of a part; see `GrowingProfile`."""
         return self._growing.read_new_files(most)
 
+    def read_no_files_if(self, is_late: Callable[[], bool]) -> None:
+        """See `GrowingProfile`."""
+        self._growing.read_no_files_if(is_late)
+
     def forget_names(self) -> None:
         """Give back the memory of names that can be read again."""
         self._growing.forget_names()

@@ -23,7 +23,7 @@ from prospect.symbols.symbolizer import KeptKernel, Symbolizer
 from prospect.symbols.symbols_limits import MOST_IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
+
+
+def _is_never_late() -> bool:
+    return False
 
 
 class _Known(Record):
@@ -61,6 +65,7 @@ class KeptNames(Record, frozen=False):
         most_symbols: the same, of 100 bytes each.
         most_new: how many files' symbols a part may be the first to read, 0 for any number.
         put_off: how many files had to wait for a later part.
+        is_late: whether there is no time to read further ones.
     """
 
     most_addresses: int
@@ -76,6 +81,7 @@ class KeptNames(Record, frozen=False):
     addresses: int = 0
     symbols: int = 0
     put_off: int = 0
+    is_late: Callable[[], bool] = _is_never_late
 
     def use(self, key: ObjectKey) -> None:
         """Note that an object was asked for: `make_room` begins with the others."""
@@ -179,10 +185,14 @@ class CachingSymbolizer(Symbolizer):
         self, key: ObjectKey, pids: Sequence[int]
     ) -> tuple[ElfImage, SymbolTable] | Missing:
         kept = self._kept
+        is_kept = key not in self._put_off and self._is_kept(key, pids)
+        if not is_kept and key not in self._put_off and kept.is_late():
+            self._put_off.add(key)
+            kept.put_off += 1
         if key in self._put_off:
             self._missing.add(key)
             return Missing(NameSource.NO_TURN, "")
-        if self._is_kept(key, pids):
+        if is_kept:
             loaded = kept.images[key]
         else:
             loaded = super()._load_image(key, pids)

@@ -176,6 +176,22 @@ def test_memory_without_a_file_is_asked_each_time():
     assert not kept.known
 
 
+def test_when_it_is_late_no_further_file_is_read_and_what_was_read_keeps_its_names():
+    image = read_own_vdso()
+    kept, table = KeptNames(1 << 19, 1 << 22), read_symbol_table(image)
+    first, further = (ObjectKey(name, kind=KIND_ELF) for name in (b"/lib/a", b"/lib/b"))
+    symbolizer = CachingSymbolizer(kept, SymbolOptions())
+    with patch.object(Symbolizer, "_load_image", lambda *_: (image, table)):
+        symbolizer._load_image(first, (7,))
+        kept.is_late = lambda: True
+        found = [symbolizer._load_image(key, (7,)) for key in (first, further, further)]
+        kept.is_late = lambda: False
+        later = CachingSymbolizer(kept, SymbolOptions())._load_image(further, (7,))
+    late = Missing(NameSource.NO_TURN, "")
+    assert [one == late for one in (*found, later)] == [False, True, True, False]
+    assert kept.put_off == 1
+
+
 def test_of_new_files_those_with_most_hits_are_read_first_and_the_others_in_later_parts():
     kept, read = KeptNames(1 << 19, 1 << 22, most_new=1), []
     image = read_own_vdso()
