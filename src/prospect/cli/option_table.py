@@ -91,9 +91,9 @@ def table_of(kinds: Iterable[type[Record]]) -> tuple[Option, ...]:
         for keyword, declared in declared_in(kind).items()
         for way in declared.ways
     ]
-    place = {keyword: at for at, keyword in enumerate(_ORDER.split())}
-    last = {keyword: len(place) + 1 + at for at, keyword in enumerate(_LAST)}
-    return tuple(sorted(rows, key=lambda row: {**place, **last}.get(row.keyword, len(place))))
+    ordered = _ORDER.split()
+    place = {keyword: at for at, keyword in enumerate((*ordered, "", *_LAST))}
+    return tuple(sorted(rows, key=lambda row: place.get(row.keyword, len(ordered))))
 
 
 def _row(keyword: str, declared: Declared, way: Way) -> Option:
@@ -103,12 +103,14 @@ def _row(keyword: str, declared: Declared, way: Way) -> Option:
     metavar = "".join(words[len(spellings) :])
     parser = declared.reads if metavar else ""
     completed = values.WORDS.get(parser, ())
-    says = says.replace("{words}", ", ".join(completed))
+    if "{" in says:
+        says = says.replace("{words}", ", ".join(completed))
+        says = says.replace("{stack_formats}", ", ".join(values.STACK_FORMATS))
     return Option(
         keyword,
         spellings,
         metavar,
-        says.replace("{stack_formats}", ", ".join(values.STACK_FORMATS)),
+        says,
         tuple(name for taker in takers.split() for name in GROUPS.get(taker, (taker,))),
         declared.default,
         getattr(values, parser) if parser else None,
