@@ -31,7 +31,7 @@ def test_payloads_of_tracepoints_are_one_whatever_pieces_they_come_in():
 
 
 def test_what_is_kept_of_them_is_bounded(monkeypatch):
-    monkeypatch.setattr("prospect.perfdata.stream._MOST_TRACING_BYTES", 4)
+    monkeypatch.setattr("prospect.perfdata.stream.MOST_TRACING_BYTES", 4)
     assert fed(with_payload(b"one") + with_payload(b"two")).tracing_data == b"onet"
 
 

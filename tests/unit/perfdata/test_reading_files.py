@@ -118,7 +118,7 @@ def test_the_end_of_a_compressed_recording_is_read(opened, samples, level):
 
 
 def test_stack_copies_are_unpacked_at_the_ratio_that_they_reach(opened, monkeypatch):
-    monkeypatch.setattr("prospect.perfdata.stream._FREE_BYTES", 1 << 20)
+    monkeypatch.setattr("prospect.perfdata.stream.FREE_BYTES", 1 << 20)
     content, data = with_stacks(539, 22)
     assert len(data) > 600 * len(content)
     _, blocks, damage = opened(content)
