@@ -55,7 +55,7 @@ from prospect.render.json.machine_documents import (
     HEALTH,
 )
 from prospect.render.json.report_document import REPORT
-from prospect.render.json.what_if_document import WHAT_IF
+from prospect.render.what_if import WHAT_IF
 
 ROWS = (
     TopRow,

@@ -19,8 +19,8 @@ from prospect.errors import RenderError, UsageError
 from prospect.figures.processes import DETAILS
 from prospect.options import declared_in
 from prospect.records import field_names
-from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.registry import FORMATS, make_renderer, renderer_class
+from prospect.render.renderer import FiguresRenderer
 
 PROFILES = {
     "empty": empty_profile(),

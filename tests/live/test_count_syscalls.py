@@ -366,7 +366,7 @@ def test_nothing_is_mounted_and_nothing_left_behind(end, tmp_path):
 @pytest.mark.parallel
 def test_nothing_of_it_is_imported_unless_asked_for():
     script = (
-        "import sys, prospect.cli.profile, prospect.cli.record;"
+        "import sys, prospect.cli.record;"
         "print([name for name in sys.modules if 'bpf' in name or 'syscall_counts' in name])"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -14,8 +14,7 @@ import pytest
 
 from builders.examples import nightly
 from builders.waiting import wait_for
-from prospect.capture.loop.command import Command
-from prospect.capture.loop.signals import SignalWatch
+from prospect.capture.loop.command import Command, SignalWatch
 from prospect.errors import ProspectError
 from prospect.perfdata.reader import open_recording
 

@@ -74,9 +74,9 @@ def _run(arguments: list[str]) -> int:
         from prospect.cli.instead import instead
 
         raise UsageError(instead(words[0]))
-    from prospect.cli import profile
+    from prospect.cli.record import profile
 
-    return profile.run(settings, words, ("prospect", *arguments))
+    return profile(settings, words, ("prospect", *arguments))
 
 
 def _run_subcommand(command: Command, arguments: list[str]) -> int:

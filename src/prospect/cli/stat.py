@@ -86,7 +86,7 @@ def _rest(found: EventCounts, form: str, *, is_live: bool) -> bytes:
 
         return counts_json(found)
     if form == "csv":
-        from prospect.render.counts_csv import counts_csv
+        from prospect.render.json.counts_document import counts_csv
 
         text = "" if is_live else counts_csv(found)
     else:
@@ -103,7 +103,7 @@ def _rest(found: EventCounts, form: str, *, is_live: bool) -> bytes:
 
 def _heading(form: str) -> str:
     if form == "csv":
-        from prospect.render.counts_csv import csv_heading
+        from prospect.render.json.counts_document import csv_heading
 
         return csv_heading()
     from prospect.render.text.counts import interval_heading
@@ -113,7 +113,7 @@ def _heading(form: str) -> str:
 
 def _lines(form: str, events: tuple[CountedEvent, ...], interval: CountInterval) -> str:
     if form == "csv":
-        from prospect.render.counts_csv import interval_csv
+        from prospect.render.json.counts_document import interval_csv
 
         return interval_csv(events, interval)
     from prospect.render.text.counts import interval_text

@@ -299,7 +299,7 @@ def kubelet(text: str) -> str:
 def collector(text: str) -> str:
     """Read the URL of a collector."""
     from prospect.errors import PushError
-    from prospect.fleet.endpoint import endpoint_of
+    from prospect.fleet.store_places import endpoint_of
 
     try:
         endpoint_of(text)

@@ -42,8 +42,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         get_ready()
         from prospect.analysis.what_if import what_if
         from prospect.estimate.what_if_times import Change
-        from prospect.render.json.what_if_document import JsonWhatIf
-        from prospect.render.text.text_what_if import TextWhatIf
+        from prospect.render.what_if import JsonWhatIf, TextWhatIf
 
         unread = Unread()
         with Progress("reading the recording") as progress:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prospect.capture.kernel.capabilities import keep_only, last_capability
+from prospect.capture.kernel.own_process import keep_only, last_capability
 from prospect.daemon.daemon_limits import UNIT_CPUS, UNIT_MEMORY
 from prospect.errors import CaptureError
 

@@ -26,9 +26,8 @@ from prospect.daemon.daemon_limits import (
 from prospect.daemon.store_children import StoreChild
 from prospect.daemon.store_work import PUSH, SHIP
 from prospect.errors import StoreError
-from prospect.fleet.lost import accounting_aside, set_aside
 from prospect.fleet.sending import Shipment, host_name, is_chosen, sent_before, waiting
-from prospect.fleet.shipping import Shipped
+from prospect.fleet.shipping import Shipped, accounting_aside, set_aside
 from prospect.store.segments import DAY
 
 if TYPE_CHECKING:

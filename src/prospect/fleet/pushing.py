@@ -6,7 +6,7 @@ with labels and a pprof profile in base64. A request is tried twice at most, wit
 is sent on to where an answer leads, and nothing of an answer is shown but how many profiles it
 refuses.
 
-Source: OpenTelemetry Protocol Specification 1.5, "OTLP/HTTP"; `fleet.endpoint` has the others'.
+Source: OpenTelemetry Protocol Specification 1.5, "OTLP/HTTP"; `fleet.store_places` has the others'.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from urllib.parse import unquote
 
 from prospect.columns.protobuf_fields import fields
 from prospect.errors import PushError, RecordingError
-from prospect.fleet.endpoint import OTLP, PYROSCOPE, endpoint_of
 from prospect.fleet.fleet_limits import MOST_ANSWER_BYTES, PUSH_PAUSE_S, PUSH_S, STEP_S
-from prospect.fleet.store_places import is_loopback
+from prospect.fleet.store_places import OTLP, PYROSCOPE, endpoint_of, is_loopback
 from prospect.render.otlp import OtlpRenderer
 from prospect.render.pprof import PprofRenderer
 from prospect.version import __version__
@@ -37,7 +36,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prospect.fleet.endpoint import Backend, Endpoint
+    from prospect.fleet.store_places import Backend, Endpoint
     from prospect.options import Detail
     from prospect.profile.model import Profile
 

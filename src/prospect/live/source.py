@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.java.java_reader import JavaFunctions
-from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setting
+from prospect.capture.kernel.procfs import CpuWatch, list_pids, read_cpu_times, read_setting
 from prospect.capture.loop.drain_loop import RingDrain
 from prospect.capture.machine.containers import ContainerNames
 from prospect.capture.machine.surroundings import describe_surroundings

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from prospect.capture.counting.event_counters import CounterSet, CountLoop, CountTarget, threads_of
 from prospect.capture.events.event_parsing import parse_events
-from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.loop.command import Command
-from prospect.capture.loop.signals import SignalWatch
+from prospect.capture.kernel.procfs import CpuWatch
+from prospect.capture.loop.command import Command, SignalWatch
 from prospect.errors import CaptureError, UsageError
 from prospect.options import CountingOptions
 from prospect.profile.event_counts import (

@@ -17,9 +17,8 @@ from prospect.capture.events.clock_bank import MOST_CLOCKS, clock_periods_ns
 from prospect.capture.events.cpu_events import files_needed
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, choose_events
 from prospect.capture.events.recorded_callers import MODES, parse_call_graph
-from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.kernel.procfs import read_if_there, read_setting
-from prospect.capture.machine.machine import counters_are_nmis
+from prospect.capture.kernel.procfs import CpuWatch, read_if_there, read_setting
+from prospect.capture.machine.surroundings import counters_are_nmis
 from prospect.capture.runtimes import process_memory
 from prospect.capture.runtimes.attaching import NEEDS_RIGHTS, obstacle
 from prospect.capture.runtimes.tracers import has_tracers

@@ -12,7 +12,7 @@ from prospect.abi import constants as abi
 from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.capture.kernel.procfs import read_setting
 from prospect.capture.machine.kernel_maps import KERNEL_NAME
-from prospect.capture.machine.machine import accounting
+from prospect.capture.machine.surroundings import accounting
 from prospect.records import NamedTuple
 from prospect.version import __version__
 

@@ -188,7 +188,7 @@ def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
     """Return how many bytes a second the samples of a busy CPU take in its ring."""
     bytes_a_second = options.frequency_hz * sample_bytes(plan.with_callers)
     if options.events:
-        from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
+        from prospect.capture.events.event_opening import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
 
         chosen = (event for event in plan.beside if event.name != RUNTIME_FRAMES)
         bytes_a_second += sampled_bytes_a_second(tuple(chosen))
@@ -315,8 +315,8 @@ def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: 
     """Return the plan with the events that were asked for instead of clocks, if any were."""
     if not options.events:
         return plan
+    from prospect.capture.events.event_opening import with_sampled_events  # noqa: PLC0415 - rarely asked for
     from prospect.capture.events.event_parsing import parse_events  # noqa: PLC0415 - rarely asked for
-    from prospect.capture.events.sampled_events import with_sampled_events  # noqa: PLC0415 - rarely asked for
 
     chosen = parse_events(",".join(options.events))
     return with_sampled_events(plan, chosen, options.frequency_hz, pid, cpu)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import time
 
-from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.loop.command import Command
+from prospect.capture.kernel.procfs import CpuWatch
+from prospect.capture.loop.command import Command, SignalWatch
 from prospect.capture.loop.drain_loop import DrainLoop
-from prospect.capture.loop.signals import SignalWatch
 from prospect.capture.machine.mapped_files import MappedFiles
 from prospect.capture.sink import RecordSink, default_bound_bytes
 from prospect.errors import CaptureError, UsageError

@@ -23,7 +23,7 @@ from prospect.figures.stacks.stack_weights import (
 )
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 from prospect.version import generator
 
 if TYPE_CHECKING:

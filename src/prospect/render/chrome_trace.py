@@ -25,7 +25,7 @@ from prospect.figures.stacks.frames import (
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.profile.model import NO_CPU
 from prospect.render.encoding import encoded
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 from prospect.version import generator
 
 if TYPE_CHECKING:

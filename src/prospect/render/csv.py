@@ -20,7 +20,7 @@ from prospect.figures.modes import KERNEL_MODES, MODE_COUNT, MODE_NAMES
 from prospect.figures.processes import BIRTH_NAMES
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource, gather
-from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.renderer import FiguresRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -34,7 +34,7 @@ from prospect.profile.model import (
 )
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 from prospect.version import generator
 
 if TYPE_CHECKING:

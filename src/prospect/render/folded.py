@@ -21,7 +21,7 @@ from prospect.figures.stacks.frames import (
 )
 from prospect.figures.stacks.stack_weights import main_weights, nanoseconds, paths, stack_weights
 from prospect.render.escape import escaped
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from prospect.render.flame_boxes import flame_graph
 from prospect.render.name_parts import short_name
 from prospect.render.text.counts import count_columns, counts_title, time_lines
 from prospect.render.text.first_screen import in_short_plain
-from prospect.render.text.numbers import Figures, percent_column, percent_digits
+from prospect.render.text.style import Figures, percent_column, percent_digits
 from prospect.render.text.text_diff import change_columns, total_columns
 from prospect.render.text.text_table import Column
 

@@ -19,7 +19,7 @@ import numpy as np
 from prospect.figures.processes import chosen_hits
 from prospect.figures.shown_rows import shown_name
 from prospect.profile.naming import NameSource
-from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.renderer import FiguresRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

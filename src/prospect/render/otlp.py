@@ -48,7 +48,7 @@ from prospect.render.protobuf import (
     texts,
     varints,
 )
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 from prospect.version import __version__
 
 if TYPE_CHECKING:

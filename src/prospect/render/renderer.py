@@ -1,6 +1,7 @@
 """The one protocol of output: a Profile goes in, bytes come out.
 
-A renderer has all options of a report, and reads those that its format has. `registry` knows all
+A renderer has all options of a report, and reads those that its format has. Most formats write
+either a report's figures (`FiguresRenderer`) or call stacks (`StackRenderer`). `registry` knows all
 renderers by name.
 """
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
+    from prospect.estimate.finished_report import Report
+    from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.model import Profile
-
 
 _CHUNK_BYTES = 1 << 18
 _LINES_AT_ONCE = 256
@@ -78,3 +80,77 @@ def write_pieces(pieces: Iterable[bytes], out: BinaryIO) -> None:
         out.flush()
     except OSError as error:
         raise RenderError(f"the report cannot be written: {error.strerror}") from error
+
+
+class FiguresRenderer(Renderer):
+    """A format that writes the figures of the report."""
+
+    shows_code: ClassVar[bool] = False
+    shows_lines: ClassVar[bool] = False
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write the figures to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+            UsageError: an option has no meaning.
+        """
+        with self.report(profile) as report:
+            write_pieces(self.pieces(report), out)
+
+    def report(self, profile: Profile) -> Report:
+        """Return the report of a profile.
+
+        Raises:
+            UsageError: an option has no meaning.
+        """
+        # Each kind of format loads what it writes.
+        from prospect.estimate.finished_report import Report  # noqa: PLC0415 - see above
+        from prospect.figures.processes import chosen_seconds  # noqa: PLC0415 - see above
+
+        thresholds_s = self.user_threshold_s, self.kernel_threshold_s
+        if self.threshold:
+            thresholds_s = (self.threshold / 100.0 * chosen_seconds(profile, self.detail),) * 2
+        return Report(
+            profile,
+            self.detail,
+            *thresholds_s,
+            disassemble=self.disassemble if self.shows_code else 0,
+            lines=self.lines and self.shows_lines,
+        )
+
+    @abstractmethod
+    def pieces(self, report: Report) -> Iterable[bytes]:
+        """Return the document in pieces."""
+
+
+class StackRenderer(Renderer):
+    """A format that writes call stacks, for other tools.
+
+    Its kernel detail, "k", is all samples that were taken in the kernel.
+    """
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write the stacks to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+            UsageError: an option has no meaning.
+        """
+        from prospect.figures.selection import only_exported  # noqa: PLC0415 - not for figures
+        from prospect.figures.stacks.stack_weights import (  # noqa: PLC0415 - not for figures
+            stack_samples,
+            with_waits,
+        )
+
+        if self.critical_path:
+            from prospect.figures.critical_path import on_critical_path  # noqa: PLC0415 - rarely asked for
+
+            profile = on_critical_path(profile)
+        write_pieces(
+            self.pieces(only_exported(stack_samples(with_waits(profile), self.detail))), out
+        )
+
+    @abstractmethod
+    def pieces(self, samples: StackSamples) -> Iterable[bytes]:
+        """Return the document in pieces."""

@@ -23,7 +23,7 @@ from prospect.figures.stacks.frames import (
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, paths, stack_weights
 from prospect.render.encoding import encoded, encoded_exactly
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 from prospect.version import generator
 
 if TYPE_CHECKING:

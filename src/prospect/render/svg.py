@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape as xml_escaped
 from prospect.render.escape import escaped, shortened
 from prospect.render.flame_boxes import flame_graph
 from prospect.render.name_parts import short_name
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

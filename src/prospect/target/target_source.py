@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.assembly.extras import by_number, counts_by_name, counts_of, number_of, texts_of
-from prospect.capture.machine.machine import accounting
+from prospect.capture.machine.surroundings import accounting
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing
 from prospect.live.chosen import Whom

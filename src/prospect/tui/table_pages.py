@@ -32,8 +32,7 @@ from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF, KIND_VDSO
 from prospect.records import NamedTuple, Record, field, replace
 from prospect.render.text.listing import BOXES, Form, Listing
-from prospect.render.text.numbers import Figures
-from prospect.render.text.style import Style
+from prospect.render.text.style import Figures, Style
 from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.symbolizer import Symbolizer

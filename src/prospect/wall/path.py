@@ -16,16 +16,19 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.records import NamedTuple, Record, field_names
-from prospect.wall.schedule_records import NOT_RECORDED
+from prospect.wall.schedule_records import (
+    NOT_RECORDED,
+    by_thread_and_time,
+    numbered_with_times,
+    stretches,
+)
 from prospect.wall.steps import steps
-from prospect.wall.stretches import by_thread_and_time, numbered_with_times, stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.schedule_records import Asked, SchedulerRecords
+    from prospect.wall.schedule_records import Asked, SchedulerRecords, Stretches, Threads
     from prospect.wall.steps import Steps
-    from prospect.wall.stretches import Stretches, Threads
 
 
 RUNNING, WAITING, BLOCKED, NOT_KNOWN = range(4)

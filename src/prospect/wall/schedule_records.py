@@ -1,7 +1,11 @@
-"""The records of the scheduler that a critical path is made of, as whole columns.
+"""The records of the scheduler that a critical path is made of, and the stretches that they show.
 
-Times are nanoseconds on the recording's clock. Threads are numbers of the kernel, of which one may
-be given again after a birth.
+Records are whole columns. Times are nanoseconds on the recording's clock. Threads are numbers of
+the kernel, of which one may be given again after a birth.
+
+A stretch is a time that a thread had a CPU. Stretches are ordered by thread and time. A record of
+one may be lost. If a thread leaves a CPU that it never got, or gets one twice, records between the
+two are missing: that time is a stretch too, one that is not known.
 """
 
 from __future__ import annotations
@@ -10,13 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
 BY_INTERRUPT = 0
 NOT_RECORDED = -1
+_BIRTH, _IN, _OUT = range(3)
+_DIGIT_BITS = 16
+_KEY_BITS = 63
+_FEW_IDS = 1 << 24  # more than any kernel's pid_max
 
 
 class Switches(Record):
@@ -106,3 +116,188 @@ class Asked(Record):
     exit_ns: int
     last_tid: int
     everybody: bool = False
+
+
+class Threads(Record):
+    """Numbers of threads, or of CPUs, as small numbers in the same order; and keys with times.
+
+    Attributes:
+        tids: i32[t] ascending.
+        begin_ns: the earliest time.
+        bits: of a time in a key, after `shift` of its lowest bits are dropped.
+    """
+
+    tids: NDArray[np.int32]
+    begin_ns: int
+    bits: int
+    shift: int
+
+    def row(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the row of each thread, i32[n], -1 for those that are not there."""
+        if not len(self.tids):
+            return np.full(len(tid), -1, np.int32)
+        row = np.searchsorted(self.tids, tid).astype(np.int32)
+        np.minimum(row, len(self.tids) - 1, out=row)
+        return np.where(self.tids.take(row) == tid, row, np.int32(-1))
+
+    def key(self, row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return i64[n], ascending by thread, then by time; negative for row -1."""
+        key = row.astype(np.int64)
+        key <<= self.bits
+        since = np.maximum(time_ns, np.uint64(self.begin_ns)) - np.uint64(self.begin_ns)
+        since >>= np.uint64(self.shift)
+        key += np.minimum(since, np.uint64((1 << self.bits) - 1)).view(np.int64)
+        return key
+
+
+class Stretches(Record):
+    """Times on a CPU, by thread and time.
+
+    Attributes:
+        thread: i32[s] row of `Threads`.
+        in_ns, out_ns: u64[s].
+        cpu: i32[s], -1 if unknown.
+        is_known: bool[s] whether the thread ran all that time; if not, records are missing.
+        is_preempted: bool[s] whether it could have gone on at the end.
+        since_ns: u64[s] the end of the stretch before; of a thread's first one its birth, or the
+            start of the recording.
+        birth: i32[s] the row of the birth that a first stretch follows, -1 for all others.
+        is_first: bool[s] whether no stretch of the same life is before it.
+    """
+
+    thread: NDArray[np.int32]
+    in_ns: NDArray[np.uint64]
+    out_ns: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+    is_known: NDArray[np.bool_]
+    is_preempted: NDArray[np.bool_]
+    since_ns: NDArray[np.uint64]
+    birth: NDArray[np.int32]
+    is_first: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.thread)
+
+
+class _Marks(Record):
+    """Births and switches by thread and time: `kind` u8, `row` i32 of the table that it is of."""
+
+    thread: NDArray[np.int32]
+    time_ns: NDArray[np.uint64]
+    kind: NDArray[np.uint8]
+    row: NDArray[np.int32]
+
+
+def stretches(records: SchedulerRecords) -> tuple[Threads, Stretches]:
+    """Find every stretch of every thread.
+
+    Args:
+        records: of the recording. Those from before its start or after its end count as of then.
+    """
+    marks, threads = _marks(records)
+    kind, time_ns = marks.kind, marks.time_ns
+    is_new = np.ones(len(kind), np.bool_)
+    is_new[1:] = marks.thread[1:] != marks.thread[:-1]
+    is_last = np.append(is_new[1:], True)[: len(kind)]
+    before = np.roll(kind, 1)
+    before_ns = np.roll(time_ns, 1)
+    before_ns[is_new] = records.begin_ns
+    # A thread without a birth was there before the recording.
+    is_out_alone = (kind == _OUT) & (is_new | (before != _IN))
+    at = np.flatnonzero((kind == _IN) | is_out_alone)
+    is_out = kind.take(at) == _OUT
+    after = np.minimum(at + 1, len(kind) - 1)
+    ends = ~is_out & ~is_last.take(at) & (kind.take(after) == _OUT)
+    closing = np.where(ends, after, at)
+    until_ns = np.where(is_last.take(at), np.uint64(records.end_ns), time_ns.take(after))
+    out_ns = np.where(is_out, time_ns.take(at), until_ns)
+    in_ns = np.where(is_out, before_ns.take(at), time_ns.take(at))
+    is_since_begin = is_out & is_new.take(at)
+    is_known = np.where(is_out, is_since_begin, ends | is_last.take(at))
+    thread = marks.thread.take(at)
+    is_birth_before = ~is_new.take(at) & (before.take(at) == _BIRTH)
+    is_first = is_new.take(at) | is_birth_before
+    since_ns = np.append(np.uint64(0), out_ns[:-1])[: len(at)]
+    since_ns[is_first] = before_ns.take(at)[is_first]
+    switch = marks.row.take(closing)
+    switches = records.switches
+    return threads, Stretches(
+        thread=thread,
+        in_ns=in_ns,
+        out_ns=out_ns,
+        cpu=switches.cpu.take(marks.row.take(at)),
+        is_known=is_known,
+        is_preempted=switches.is_preempted.take(switch) & switches.is_out.take(switch),
+        since_ns=since_ns,
+        birth=np.where(is_birth_before, marks.row.take(at - 1), -1).astype(np.int32),
+        is_first=is_first,
+    )
+
+
+def _marks(records: SchedulerRecords) -> tuple[_Marks, Threads]:
+    switches, births = records.switches, records.births
+    chosen, born = np.flatnonzero(switches.tid > 0), np.flatnonzero(births.tid > 0)
+    tid = np.concatenate((births.tid.take(born), switches.tid.take(chosen)))
+    time_ns = np.concatenate((births.time_ns.take(born), switches.time_ns.take(chosen)))
+    np.clip(time_ns, np.uint64(records.begin_ns), np.uint64(records.end_ns), out=time_ns)
+    kind = np.full(len(tid), _BIRTH, np.uint8)
+    kind[len(born) :] = np.where(switches.is_out.take(chosen), _OUT, _IN)
+    row = np.concatenate((born, chosen)).astype(np.int32)
+    del chosen, born
+    threads = numbered_with_times(tid, records)
+    order = by_thread_and_time(threads.row(tid), time_ns)
+    marks = _Marks(
+        threads.row(tid.take(order)), time_ns.take(order), kind.take(order), row.take(order)
+    )
+    return marks, threads
+
+
+def numbered_with_times(ids: NDArray[np.int32], records: SchedulerRecords) -> Threads:
+    """Return the distinct ids, none negative, with room for the times of records in their keys."""
+    largest = int(ids.max(initial=0))
+    if largest < _FEW_IDS:
+        is_there = np.zeros(largest + 1, np.bool_)
+        is_there[ids] = True
+        found = np.flatnonzero(is_there).astype(np.int32)
+    else:
+        found = distinct(ids)
+    bits = max(records.end_ns - records.begin_ns, 1).bit_length()
+    room = _KEY_BITS - max(len(found), 1).bit_length()
+    return Threads(found, records.begin_ns, min(bits, room), max(bits - room, 0))
+
+
+def by_thread_and_time(row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the order by thread, then by time, i64[n]; what is equal in both keeps its order.
+
+    Args:
+        row: i32[n] of threads, none below -1.
+        time_ns: u64[n], quick if it consists of a few ascending pieces.
+    """
+    order = np.argsort(time_ns, kind="stable")
+    # By 16 bits numpy sorts in time that grows with the number of rows alone.
+    digits = row.view(np.uint32) + np.uint32(1)
+    most = int(digits.max(initial=0))
+    for shift in range(0, max(most.bit_length(), 1), _DIGIT_BITS):
+        digit = (digits >> np.uint32(shift)).astype(np.uint16)
+        order = order.take(np.argsort(digit.take(order), kind="stable"))
+    return order
+
+
+def stretch_at(
+    threads: Threads,
+    keys: NDArray[np.int64],
+    tid: NDArray[np.int32],
+    time_ns: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Return the last stretch of each thread that began before a time, i64[n], -1 for none.
+
+    Args:
+        threads: of the stretches.
+        keys: i64[s] of the stretches, by when they began.
+        tid: i32[n] the threads.
+        time_ns: u64[n] the times.
+    """
+    row = threads.row(tid)
+    at = np.searchsorted(keys, threads.key(row, time_ns)) - 1
+    is_of_thread = (at >= 0) & (row >= 0) & (keys.take(at, mode="clip") >> threads.bits == row)
+    return np.where(is_of_thread, at, -1)

@@ -18,14 +18,13 @@ import numpy as np
 
 from prospect.records import NamedTuple, replace
 from prospect.wall.path import schedule
-from prospect.wall.stretches import stretches
+from prospect.wall.schedule_records import stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.wall.path import Schedule
-    from prospect.wall.schedule_records import Asked, SchedulerRecords
-    from prospect.wall.stretches import Stretches, Threads
+    from prospect.wall.schedule_records import Asked, SchedulerRecords, Stretches, Threads
 
 
 def ended_schedule(

@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import NamedTuple, Record
-from prospect.wall.schedule_records import BY_INTERRUPT, NOT_RECORDED
-from prospect.wall.stretches import by_thread_and_time, numbered_with_times, stretch_at
+from prospect.wall.schedule_records import (
+    BY_INTERRUPT,
+    NOT_RECORDED,
+    by_thread_and_time,
+    numbered_with_times,
+    stretch_at,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.schedule_records import SchedulerRecords
-    from prospect.wall.stretches import Stretches, Threads
+    from prospect.wall.schedule_records import SchedulerRecords, Stretches, Threads
 
 # From a task's leaving its queue, when it can be woken, to the record of the switch: a sample with
 # a stack is between.

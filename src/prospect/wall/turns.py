@@ -14,17 +14,15 @@ import numpy as np
 
 from prospect.records import NamedTuple, Record
 from prospect.wall.path import BLOCK, NOT_KNOWN, Parts, parts_of_stretches, pieces_of
-from prospect.wall.schedule_records import NOT_RECORDED
+from prospect.wall.schedule_records import NOT_RECORDED, stretches
 from prospect.wall.steps import steps
-from prospect.wall.stretches import stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.wall.path import Pieces
-    from prospect.wall.schedule_records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords, Stretches, Threads
     from prospect.wall.steps import Steps
-    from prospect.wall.stretches import Stretches, Threads
 
 # Turns of threads that wait for the same long chain of threads have it each.
 MOST_TURN_STEPS = 1 << 24

@@ -21,7 +21,7 @@ from prospect.render.html.instructions import NO_CODE, code_fields, instruction_
 from prospect.render.html.page import SCRIPTS, page_samples
 from prospect.render.html.stacks import block_of_events, block_of_part, events_of
 from prospect.render.html.whole_file import document
-from prospect.render.json.disassembly_fields import disassembly_fields
+from prospect.render.json.common_fields import disassembly_fields
 
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.capture.kernel.cpus import CpuWatch, parse_cpu_list
+from prospect.capture.kernel.procfs import CpuWatch, parse_cpu_list
 from prospect.errors import CaptureError
 
 

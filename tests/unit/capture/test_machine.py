@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from prospect.capture.kernel.procfs import read_cpu_times
-from prospect.capture.machine.machine import counters_are_nmis, describe_machine
+from prospect.capture.machine.surroundings import counters_are_nmis, describe_machine
 
 CPUINFO = (
     "processor\t: {}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n"

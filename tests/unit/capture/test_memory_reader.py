@@ -16,7 +16,7 @@ from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import sample_layout
 from prospect.abi.recorded_facts import RecordBlock
-from prospect.capture.kernel import scheduling
+from prospect.capture.kernel import own_process
 from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.runtime_processes import READ_FROM_MEMORY, run_from_memory
 from prospect.capture.python import memory_reader, sampled_processes
@@ -282,8 +282,8 @@ def test_commands_that_runtimes_run_are_known(tmp_path, monkeypatch):
 
 
 def test_a_shorter_slice_is_asked_for_and_given_back():
-    scheduling.ask_for_slice(scheduling.SHORTEST_SLICE_NS)
-    scheduling.ask_for_slice(0)
+    own_process.ask_for_slice(own_process.SHORTEST_SLICE_NS)
+    own_process.ask_for_slice(0)
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 

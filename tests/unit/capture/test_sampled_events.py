@@ -9,7 +9,7 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.events import event_opening, sampled_events
+from prospect.capture.events import event_opening
 from prospect.capture.events.event_choice import (
     CLOCK_LIMITS,
     CLOCK_TIMER,
@@ -19,9 +19,9 @@ from prospect.capture.events.event_choice import (
     ChosenEvent,
     EventPlan,
 )
+from prospect.capture.events.event_opening import sampled_bytes_a_second, with_sampled_events
 from prospect.capture.events.event_parsing import parse_events
 from prospect.capture.events.recorded_callers import sample_bytes
-from prospect.capture.events.sampled_events import sampled_bytes_a_second, with_sampled_events
 from prospect.errors import CaptureError
 
 BASE = EventAttr(
@@ -43,7 +43,7 @@ def opened(monkeypatch):
         asked.append((event.name, pid, cpu))
         return os.open(os.devnull, os.O_RDONLY)
 
-    monkeypatch.setattr(sampled_events, "open_chosen", opens)
+    monkeypatch.setattr(event_opening, "open_chosen", opens)
     return asked
 
 
@@ -94,7 +94,7 @@ def test_what_cannot_interrupt_is_told_from_what_is_not_there(monkeypatch, can_c
             raise OSError(errno.EINVAL, "no")
         return os.open(os.devnull, os.O_RDONLY)
 
-    monkeypatch.setattr(sampled_events, "open_chosen", opens)
+    monkeypatch.setattr(event_opening, "open_chosen", opens)
     with pytest.raises(CaptureError, match=says):
         sampled(*parse_events("cycles"))
 

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from prospect.cli import profile
+from prospect.cli import record
 from prospect.cli.commands import PROFILE
 from prospect.cli.option_parser import parse
 
 
 @pytest.fixture
 def has_callers(tmp_path, monkeypatch):
-    monkeypatch.setattr(profile, "_LEAST_FREE_BYTES", 0)
+    monkeypatch.setattr(record, "_LEAST_FREE_BYTES", 0)
 
     def has_callers(*words, to_a_file=False):
         settings, command = parse(PROFILE, [*words, "true"])
@@ -20,7 +20,7 @@ def has_callers(tmp_path, monkeypatch):
         file = os.open(tmp_path / "report", os.O_WRONLY | os.O_CREAT)
         try:
             target = SimpleNamespace(descriptor=file if to_a_file else writing)
-            return profile._has_callers(settings, command, target, file)
+            return record._has_callers(settings, command, target, file)
         finally:
             for descriptor in (reading, writing, file):
                 os.close(descriptor)
@@ -44,5 +44,5 @@ def test_output_that_goes_into_a_file_has_none(has_callers):
 
 
 def test_a_disk_with_little_room_gets_none(has_callers, monkeypatch):
-    monkeypatch.setattr(profile, "_LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(record, "_LEAST_FREE_BYTES", 1 << 60)
     assert not has_callers()

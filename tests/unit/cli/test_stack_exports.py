@@ -13,7 +13,7 @@ from prospect.cli.commands import REPORT
 from prospect.cli.option_parser import parse
 from prospect.errors import UsageError
 from prospect.render.registry import FORMATS, renderer_class
-from prospect.render.stack_renderer import StackRenderer
+from prospect.render.renderer import StackRenderer
 
 BINARY_FORMATS = [name for name, one in FORMATS.items() if one.is_binary]
 

@@ -20,7 +20,7 @@ from prospect.daemon.metrics import metrics_text
 from prospect.daemon.senders import Shipping
 from prospect.daemon.status import Totals, figures_of
 from prospect.daemon.window_writing import StoreWriting
-from prospect.fleet.lost import accounting_aside
+from prospect.fleet.shipping import accounting_aside
 from prospect.store.directory import StoreDirectory
 from prospect.store.retention import FULL_DISK, Keep, drop
 

@@ -11,9 +11,8 @@ from prospect.estimate.accounting.agreement import agreements
 from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.estimate.finished_report import Report
 from prospect.records import replace
-from prospect.render.text.numbers import Figures
 from prospect.render.text.quality_sections import accounting_lines
-from prospect.render.text.style import Style
+from prospect.render.text.style import Figures, Style
 
 
 def rows_of(profile):

@@ -17,8 +17,8 @@ from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.senders import Pushing
 from prospect.errors import PushError
 from prospect.fleet import pushing
-from prospect.fleet.endpoint import endpoint_of
 from prospect.fleet.pushing import document_for, push
+from prospect.fleet.store_places import endpoint_of
 from prospect.render.pprof import PprofRenderer
 from prospect.store.directory import StoreDirectory
 

@@ -14,9 +14,8 @@ from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ti
 from prospect.estimate.finished_report import Report
 from prospect.records import replace
 from prospect.render.json.report_document import JsonRenderer
-from prospect.render.text.numbers import Figures
 from prospect.render.text.quality_sections import accounting_lines, sample_accounting_lines
-from prospect.render.text.style import Style
+from prospect.render.text.style import Figures, Style
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "report.schema.json"
 PERIODS_NS = (4_742_358, 4_225_681, 3_706_485, 3_537_459)

@@ -13,8 +13,13 @@ from prospect.profile.event_counts import (
     CountInterval,
     EventCounts,
 )
-from prospect.render.counts_csv import COLUMNS, counts_csv, csv_heading, interval_csv
-from prospect.render.json.counts_document import counts_json
+from prospect.render.json.counts_document import (
+    COLUMNS,
+    counts_csv,
+    counts_json,
+    csv_heading,
+    interval_csv,
+)
 from prospect.render.text.counts import counts_text, interval_text
 
 SECOND = 1_000_000_000

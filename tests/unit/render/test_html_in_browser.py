@@ -13,7 +13,7 @@ from builders.pages import cells_of, text_of, whole_report
 from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.records import replace
-from prospect.render.text.numbers import percent, percent_digits
+from prospect.render.text.style import percent, percent_digits
 
 pytest.importorskip("selenium")
 

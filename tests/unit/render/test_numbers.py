@@ -3,7 +3,7 @@ import pytest
 
 from prospect.announcing import pluralize
 from prospect.estimate.errors.event_estimates import RowEstimates
-from prospect.render.text.numbers import Figures, percent_digits, rank_column, second_digits
+from prospect.render.text.style import Figures, percent_digits, rank_column, second_digits
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from prospect.columns.sorting import distinct
 from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import replace
 from prospect.spaces.attribution import task_tid
-from prospect.wall.stretches import by_thread_and_time
+from prospect.wall.schedule_records import by_thread_and_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -175,7 +175,7 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
 
 def _with_begins(handed_over: list[Marks]) -> Marks:
     """Return the marks in order, with exactly one of each thread where the recording begins."""
-    from prospect.wall.stretches import by_thread_and_time  # noqa: PLC0415 - only of switches
+    from prospect.wall.schedule_records import by_thread_and_time  # noqa: PLC0415 - only of switches
 
     marks = handed_over.pop()
     tids, first = np.unique(marks.tid, return_index=True)

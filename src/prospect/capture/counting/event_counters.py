@@ -20,7 +20,7 @@ from prospect.abi import constants as abi
 from prospect.capture.events.event_choice import ALONE
 from prospect.capture.events.event_opening import open_chosen, refusal_message
 from prospect.capture.kernel import perf_syscalls
-from prospect.capture.kernel.cpus import parse_cpu_list
+from prospect.capture.kernel.procfs import parse_cpu_list
 from prospect.capture.loop.command import EndRequest
 from prospect.errors import CaptureError
 from prospect.light import monotonic_ns
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prospect.capture.events.event_choice import ChosenEvent
-    from prospect.capture.loop.command import Command
-    from prospect.capture.loop.signals import SignalWatch
+    from prospect.capture.loop.command import Command, SignalWatch
 
 _EVERY_TASK = -1
 _ANY_CPU = -1

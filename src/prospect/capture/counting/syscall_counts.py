@@ -44,8 +44,7 @@ from prospect.capture.kernel.bpf_assembler import (
     move,
     store,
 )
-from prospect.capture.kernel.cpus import parse_cpu_list
-from prospect.capture.kernel.procfs import read_file
+from prospect.capture.kernel.procfs import parse_cpu_list, read_file
 from prospect.errors import CaptureError
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple

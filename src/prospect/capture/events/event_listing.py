@@ -21,7 +21,7 @@ from prospect.capture.events.event_parsing import named_events, parse_events
 from prospect.capture.events.tracepoints import TracepointField, tracepoint_fields, tracepoints
 from prospect.capture.events.vendor_events import NOT_INSTALLED, listed_events
 from prospect.capture.kernel import perf_syscalls
-from prospect.capture.kernel.cpus import parse_cpu_list
+from prospect.capture.kernel.procfs import parse_cpu_list
 from prospect.errors import CaptureError, ProspectError
 from prospect.records import NamedTuple
 

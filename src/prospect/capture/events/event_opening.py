@@ -1,4 +1,11 @@
-"""Opening a `ChosenEvent`, and saying why the kernel refused one."""
+"""Opening a `ChosenEvent`, and saying why the kernel refused one.
+
+Events of ``--event`` are sampled instead of the clocks. They replace the clocks in a plan whose
+scope and attributes this kernel takes. Before them comes an event that never samples and carries
+the records of mappings and tasks, as in `perf record`.
+
+Defined by: perf_event_open(2); PERF_COUNT_SW_DUMMY in ``include/uapi/linux/perf_event.h``.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +14,32 @@ import errno
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.events.event_choice import CLOCK_LIMITS, SCOPE_SYSTEM, SIDE_BAND_FLAGS
+from prospect.capture.events.event_parsing import find_named
+from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.capture.events.event_choice import ChosenEvent
+    from prospect.capture.events.event_choice import ChosenEvent, EventPlan
 
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 # Errors of the kernel for an event that this machine, or this kind of target, does not have.
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENXIO)
 NO_CORE_COUNTERS = "the kernel has no hardware counters here, as in most virtual machines"
 _OF_CORES = (abi.PERF_TYPE_HARDWARE, abi.PERF_TYPE_HW_CACHE, abi.PERF_TYPE_RAW)
+LEADER = "dummy"
+_EVERY_TASK = -1
+_PRECISE_IP = 3 << 15
+# Events rare enough to be recorded each time, unless a period or a rate is given.
+_OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
+_CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
+# A program that touches fresh memory has page faults at this rate, and system calls too.
+_MOST_SAMPLES_HZ = 100_000
+# Nanoseconds of a clock, cycles of a CPU: no counter counts faster.
+_MOST_COUNTS_HZ = 4_000_000_000
 
 
 def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> int:
@@ -88,3 +108,114 @@ def _has_core_counters() -> bool:
     from prospect.capture.events.pmus import has_core_counters  # noqa: PLC0415 - only on the way to an error
 
     return has_core_counters()
+
+
+def with_sampled_events(
+    plan: EventPlan, chosen: tuple[ChosenEvent, ...], frequency_hz: int, pid: int, cpu: int
+) -> EventPlan:
+    """Return a plan that samples `chosen` instead of the clocks.
+
+    Args:
+        plan: the clocks.
+        chosen: in the order of the report; those without a period or their own rate are
+            sampled at the common rate, or each time where they are no clocks and no counters.
+        frequency_hz: the common rate.
+        pid: the command.
+        cpu: an on-line CPU for the tries.
+
+    Raises:
+        CaptureError: one of them cannot be sampled; says why.
+    """
+    number = find_named(LEADER)
+    leader = plan.attr._replace(
+        type=abi.PERF_TYPE_SOFTWARE,
+        config=number.config if number else abi.PERF_COUNT_SW_DUMMY,
+        sample_type=plan.attr.sample_type & ~abi.PERF_SAMPLE_BRANCH_STACK | abi.PERF_SAMPLE_PERIOD,
+        flags=plan.attr.flags & ~(abi.FLAG_FREQ | _PRECISE_IP),
+        branch_sample_type=0,
+    )
+    events = tuple(_sampled(plan, event, frequency_hz) for event in chosen)
+    target = _EVERY_TASK if plan.scope == SCOPE_SYSTEM else pid
+    for event in events:
+        _try(event, target, cpu)
+    return plan._replace(
+        attr=leader,
+        periods=(1,),
+        clock=LEADER,
+        limits=tuple(limit for limit in plan.limits if limit not in CLOCK_LIMITS),
+        beside=events,
+    )
+
+
+def sampled_bytes_a_second(events: tuple[ChosenEvent, ...]) -> int:
+    """Return how many bytes the samples of these events may take in a second on one CPU.
+
+    The rate is known only of events with a frequency. The others may come as often as programs
+    cause them, once a `sample_period`.
+    """
+    total_bytes = 0
+    for event in events:
+        attr = event.attr
+        counts_hz = _MOST_SAMPLES_HZ if _is_occasional(event) else _MOST_COUNTS_HZ
+        highest_hz = attr.frequency_hz or counts_hz // attr.sample_period
+        total_bytes += min(highest_hz, _MOST_SAMPLES_HZ) * sample_bytes(attr)
+    return total_bytes
+
+
+def _is_occasional(event: ChosenEvent) -> bool:
+    """Return whether each occurrence is recorded unless a period or a rate is given."""
+    own = event.attr
+    is_clock = own.type == abi.PERF_TYPE_SOFTWARE and own.config in _CLOCKS
+    return bool(event.path) or (own.type in _OCCASIONAL and not is_clock)
+
+
+def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEvent:
+    """Return an event with all that the plan's samples carry."""
+    own, clock = event.attr, plan.attr
+    period, flags = own.sample_period, own.flags
+    if not period:
+        each_time = _is_occasional(event)
+        period = 1 if each_time else frequency_hz
+        flags |= 0 if each_time else abi.FLAG_FREQ
+    # A probe cannot be inherited, see `event_counters`.
+    dropped = SIDE_BAND_FLAGS | abi.FLAG_FREQ | _PRECISE_IP
+    dropped |= abi.FLAG_INHERIT if event.path else 0
+    # Such PMUs have their own data, which event sources decode (docs/plugins.md).
+    has_data = own.type > abi.PERF_TYPE_BREAKPOINT and not event.path
+    is_raw = has_data or own.type == abi.PERF_TYPE_TRACEPOINT
+    raw = abi.PERF_SAMPLE_RAW if is_raw else 0
+    attr = clock._replace(
+        type=own.type,
+        config=own.config,
+        config1=own.config1,
+        config2=own.config2,
+        config3=own.config3,
+        sample_period=period,
+        sample_type=clock.sample_type | abi.PERF_SAMPLE_PERIOD | raw,
+        flags=clock.flags & ~dropped | flags,
+    )
+    return event._replace(attr=attr)
+
+
+def _try(event: ChosenEvent, pid: int, cpu: int) -> None:
+    """Open an event once."""
+    try:
+        os.close(open_chosen(event, pid, cpu))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP) and _counts(event, pid, cpu):
+            raise CaptureError(
+                f"{event.name} can be counted, but not sampled: use prospect stat"
+            ) from error
+        raise CaptureError(refusal_message(event, error, follows_tasks=pid >= 0)) from error
+
+
+def _counts(event: ChosenEvent, pid: int, cpu: int) -> bool:
+    """Return whether an event that cannot be sampled can at least be counted."""
+    attr = event.attr._replace(
+        sample_period=0, sample_type=0, flags=event.attr.flags & ~abi.FLAG_FREQ
+    )
+    try:
+        os.close(open_chosen(event._replace(attr=attr), pid, cpu))
+    except OSError:
+        return False
+    return True

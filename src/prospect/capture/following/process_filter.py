@@ -14,8 +14,8 @@ from prospect.abi import constants as perf
 from prospect.capture.following import process_programs as programs
 from prospect.capture.following import wait_stacks
 from prospect.capture.kernel import bpf_objects
-from prospect.capture.kernel.cpus import possible_cpus
 from prospect.capture.kernel.kernel_types import TaskFields
+from prospect.capture.kernel.procfs import possible_cpus
 from prospect.capture.machine.attached_tasks import descendants
 from prospect.light import Closing
 

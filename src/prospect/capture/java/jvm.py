@@ -20,8 +20,7 @@ from collections import deque
 from contextlib import suppress
 
 from prospect.abi import hotspot as wire
-from prospect.capture.java.code_heaps import CodeHeaps, HeapLayout
-from prospect.capture.java.code_pieces import PieceReader, layouts_of
+from prospect.capture.java.code_pieces import CodeHeaps, HeapLayout, PieceReader, layouts_of
 from prospect.capture.java.vm_tables import UnknownError, read_tables
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.light import monotonic_ns
@@ -31,8 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from prospect.capture.java.code_heaps import Changes
-    from prospect.capture.java.code_pieces import Piece
+    from prospect.capture.java.code_pieces import Changes, Piece
     from prospect.capture.java.vm_tables import VmTables
 
 _WORD, _HALF, _SHORT = struct.Struct("<Q"), struct.Struct("<i"), struct.Struct("<H")

@@ -16,7 +16,7 @@ import time
 from prospect.capture.java.jvm import Jvm
 from prospect.capture.java.told import Teller
 from prospect.capture.java.vm_tables import UnknownError
-from prospect.capture.kernel.scheduling import come_first
+from prospect.capture.kernel.own_process import come_first
 from prospect.capture.machine.runtime_processes import PID, NewProcesses, jvm_base, process_key
 from prospect.capture.runtimes.first_runtime import share_for
 from prospect.capture.runtimes.process_memory import UnreadableError, refusal

@@ -1,1 +1,1 @@
-"""The kernel's interfaces as they are: system calls, rings, BPF, procfs, inotify."""
+"""The kernel's interfaces as they are: system calls, rings, BPF, procfs, this process."""

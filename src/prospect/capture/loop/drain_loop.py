@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prospect.capture.events.cpu_events import EventSet
-    from prospect.capture.kernel.cpus import CpuWatch
+    from prospect.capture.kernel.procfs import CpuWatch
     from prospect.capture.loop.attached import Attached
-    from prospect.capture.loop.signals import SignalWatch
+    from prospect.capture.loop.command import SignalWatch
     from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.capture.sink import RecordSink, Sink
 

@@ -24,7 +24,7 @@ import time
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import HEADER, layout_of
-from prospect.capture.kernel.scheduling import SHORTEST_SLICE_NS, ask_for_slice
+from prospect.capture.kernel.own_process import SHORTEST_SLICE_NS, ask_for_slice
 from prospect.capture.python.sampled_processes import SampledProcesses
 from prospect.capture.runtimes.known_runtimes import walk_of
 from prospect.capture.runtimes.memory_machine import MemoryMachine

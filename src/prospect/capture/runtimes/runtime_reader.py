@@ -11,7 +11,7 @@ import os
 
 from prospect.abi import runtime_frames as wire
 from prospect.capture.events.event_choice import EVERY_TASK
-from prospect.capture.kernel.scheduling import come_first
+from prospect.capture.kernel.own_process import come_first
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
 from prospect.capture.runtimes.walk_state import WalkState
 from prospect.files.child import Child, given, run_program

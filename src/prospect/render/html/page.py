@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.figures.stacks.stack_weights import stack_samples, with_waits
-from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
 from prospect.render.html.instructions import instruction_slots, source_block
 from prospect.render.html.stacks import stack_block
 from prospect.render.html.whole_file import document
 from prospect.render.json.report_document import JsonRenderer
+from prospect.render.renderer import FiguresRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

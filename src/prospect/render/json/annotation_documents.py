@@ -10,13 +10,11 @@ from prospect.records import NamedTuple, Record
 from prospect.render.json.common_fields import (
     DETAIL,
     EVENT,
+    FLOW,
     NOTES,
     NOTES_AND_WARNINGS,
     SOURCE,
     WARNINGS,
-)
-from prospect.render.json.disassembly_fields import (
-    FLOW,
     CodeFunction,
     of_code,
     of_function,

@@ -1,11 +1,16 @@
-"""The JSON of `prospect stat`: counts of events."""
+"""Counts of events for programs, as `prospect stat` writes them: JSON, and CSV (RFC 4180).
+
+A row of the CSV is of a run, an interval and an event; docs/stat.md lists its columns.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING
 
 from prospect.estimate.count_means import count_means
-from prospect.profile.event_counts import derived_figures
+from prospect.profile.event_counts import CountInterval, derived_figures
 from prospect.records import NamedTuple
 from prospect.render.json.document_fields import (
     COUNT,
@@ -21,15 +26,29 @@ from prospect.render.json.document_fields import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prospect.estimate.count_means import CountMeans, Mean
     from prospect.profile.event_counts import (
         Count,
         CountedEvent,
         CountedRun,
-        CountInterval,
         DerivedFigure,
         EventCounts,
     )
+
+
+COLUMNS = (
+    "run",
+    "begin_s",
+    "end_s",
+    "event",
+    "count",
+    "unit",
+    "value",
+    "enabled_ns",
+    "running_ns",
+)
 
 
 class _Event(NamedTuple):
@@ -127,3 +146,41 @@ COUNTS = Object(
 def counts_json(found: EventCounts) -> bytes:
     """Return the document of all runs."""
     return b"".join(document(COUNTS, _Counts(found, count_means(found))))
+
+
+def counts_csv(found: EventCounts) -> str:
+    """Return the table of all runs, of their intervals if there are any."""
+    rows = [row for number in range(len(found.runs)) for row in _run_rows(found, number)]
+    return csv_heading() + _lines(rows)
+
+
+def csv_heading() -> str:
+    """Return the header row."""
+    return _lines([COLUMNS])
+
+
+def interval_csv(events: tuple[CountedEvent, ...], interval: CountInterval) -> str:
+    """Return the rows of one interval of the only run."""
+    return _lines(list(_rows(0, events, interval)))
+
+
+def _run_rows(found: EventCounts, number: int) -> Iterator[tuple[object, ...]]:
+    run = found.runs[number]
+    for interval in run.intervals or (CountInterval(0.0, run.elapsed_s, run.counts),):
+        yield from _rows(number, found.events, interval)
+
+
+def _rows(
+    number: int, events: tuple[CountedEvent, ...], interval: CountInterval
+) -> Iterator[tuple[object, ...]]:
+    for event, count in zip(events, interval.counts, strict=True):
+        estimate = count.estimate
+        scaled = "" if estimate is None else estimate * event.scale
+        times = (round(interval.begin_s, 9), round(interval.end_s, 9))
+        yield (number, *times, event.name, scaled, event.unit, *count)
+
+
+def _lines(rows: list[tuple[object, ...]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n").writerows(rows)
+    return out.getvalue()

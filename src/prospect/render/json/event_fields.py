@@ -13,9 +13,11 @@ from prospect.profile.group_names import service_names
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.records import NamedTuple
-from prospect.render.json.common_fields import ERROR_BAR, EVENT, SOURCE
-from prospect.render.json.disassembly_fields import (
+from prospect.render.json.common_fields import (
     DISASSEMBLED_FUNCTION,
+    ERROR_BAR,
+    EVENT,
+    SOURCE,
     CodeFunction,
     disassembled,
 )

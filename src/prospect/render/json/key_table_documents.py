@@ -8,7 +8,6 @@ from prospect.dimensions import BY_NAME
 from prospect.estimate.breakdown import EVENT as EVENT_DIMENSION
 from prospect.estimate.breakdown import MOST_COLUMNS, class_columns, rows_by_keys
 from prospect.records import NamedTuple
-from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.common_fields import DETAIL, EVENT, NOTES_AND_WARNINGS, RUN
 from prospect.render.json.document_fields import (
     COUNT,
@@ -26,6 +25,7 @@ from prospect.render.json.document_fields import (
     itself,
     schema,
 )
+from prospect.render.renderer import FiguresRenderer
 from prospect.version import __version__
 
 if TYPE_CHECKING:

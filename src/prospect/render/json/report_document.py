@@ -15,7 +15,6 @@ from prospect.estimate.accounting.lateness import USUAL_SHARE
 from prospect.estimate.accounting.sample_accounting import TickCounts
 from prospect.profile.model import PATH_STATES, THREADS_OF_TURNS
 from prospect.records import NamedTuple
-from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.calls_document import EVENT_CALLS, event_calls
 from prospect.render.json.common_fields import (
     ANY_STACK_QUALITY,
@@ -51,6 +50,7 @@ from prospect.render.json.document_fields import (
     schema,
 )
 from prospect.render.json.event_fields import EVENT_REPORT
+from prospect.render.renderer import FiguresRenderer
 from prospect.render.text.first_screen import in_short_plain
 
 if TYPE_CHECKING:

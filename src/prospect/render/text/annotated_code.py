@@ -15,8 +15,7 @@ from prospect.render.escape import escaped
 from prospect.render.name_parts import short_name
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.listing import ASCII, BOXES, Form, Listing
-from prospect.render.text.numbers import Figures, percent, percent_digits
-from prospect.render.text.style import RULE, Style, note_lines
+from prospect.render.text.style import RULE, Figures, Style, note_lines, percent, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

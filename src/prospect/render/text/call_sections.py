@@ -23,15 +23,17 @@ from prospect.render.escape import escaped
 from prospect.render.name_parts import short_name, short_names
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.function_table import callees_columns
-from prospect.render.text.numbers import (
+from prospect.render.text.quality_sections import stack_quality_lines
+from prospect.render.text.style import (
+    NO_NAME,
     Figures,
+    Style,
+    Words,
     microseconds,
     percent,
     percent_column,
     percent_digits,
 )
-from prospect.render.text.quality_sections import stack_quality_lines
-from prospect.render.text.style import NO_NAME, Style, Words
 from prospect.render.text.text_table import Column, columns_of, table_lines
 
 if TYPE_CHECKING:

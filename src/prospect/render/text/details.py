@@ -18,8 +18,7 @@ from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
 from prospect.render.text.function_table import Rows
 from prospect.render.text.kernel import chosen_call_lines, process_entry_reason_lines, syscall_lines
-from prospect.render.text.numbers import pid_text
-from prospect.render.text.style import RULE
+from prospect.render.text.style import RULE, pid_text
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

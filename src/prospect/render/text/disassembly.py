@@ -16,7 +16,7 @@ from prospect.figures.shown_rows import shown_name
 from prospect.render.escape import display_width, escaped, padded
 from prospect.render.name_parts import short_name
 from prospect.render.text.listing import closing_lines, near_hits
-from prospect.render.text.numbers import percent, percent_column, percent_digits
+from prospect.render.text.style import percent, percent_column, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

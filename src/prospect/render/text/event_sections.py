@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.render.escape import escaped
-from prospect.render.text.numbers import percent
-from prospect.render.text.style import NO_NAME
+from prospect.render.text.style import NO_NAME, percent
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

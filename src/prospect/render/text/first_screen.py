@@ -21,8 +21,7 @@ from prospect.records import NamedTuple
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_names
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
-from prospect.render.text.numbers import NO_TIME, Figures
-from prospect.render.text.style import Style
+from prospect.render.text.style import NO_TIME, Figures, Style
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from prospect.profile.naming import gather
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened
 from prospect.render.name_parts import short_name, short_names
-from prospect.render.text.numbers import (
+from prospect.render.text.style import (
     NO_TIME,
     Figures,
     percent_column,

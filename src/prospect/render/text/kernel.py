@@ -15,7 +15,7 @@ from prospect.figures.modes import ROUNDING_S
 from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.render.escape import escaped
 from prospect.render.text.function_table import Rows
-from prospect.render.text.numbers import microseconds, percent_column, percent_digits
+from prospect.render.text.style import microseconds, percent_column, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from prospect.announcing import pluralize
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened
 from prospect.render.name_parts import short_name
-from prospect.render.text.numbers import percent, percent_digits
+from prospect.render.text.style import percent, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.optional_tables import CodeTable, LineTable
-    from prospect.render.text.numbers import Figures
-    from prospect.render.text.style import Style, Words
+    from prospect.render.text.style import Figures, Style, Words
 
 # Instructions without a hit are shown this far around those with hits; fewer than the least between
 # two such stretches are not worth a line that says so.

@@ -19,7 +19,7 @@ from prospect.figures.modes import (
 from prospect.figures.processes import asked_for
 from prospect.records import replace
 from prospect.render.escape import escaped, shortened
-from prospect.render.text.numbers import (
+from prospect.render.text.style import (
     NO_TIME,
     percent,
     percent_column,

@@ -10,11 +10,16 @@ from prospect.estimate.breakdown import class_columns, rows_by_keys
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
 from prospect.render.escape import display_width, escaped, shortened
-from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.name_parts import short_names
-from prospect.render.renderer import encoded
-from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
-from prospect.render.text.style import Style, note_lines
+from prospect.render.renderer import FiguresRenderer, encoded
+from prospect.render.text.style import (
+    Figures,
+    Style,
+    note_lines,
+    percent,
+    percent_column,
+    percent_digits,
+)
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

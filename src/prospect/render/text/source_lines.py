@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import pluralize
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_name
-from prospect.render.text.numbers import percent_column, percent_digits
+from prospect.render.text.style import percent_column, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prospect.estimate.summary import summary
 from prospect.render.escape import escaped
-from prospect.render.figures_renderer import FiguresRenderer
-from prospect.render.renderer import encoded
+from prospect.render.renderer import FiguresRenderer, encoded
 from prospect.render.text.details import details_lines, memory_map_lines
 from prospect.render.text.first_screen import in_short_lines
 from prospect.render.text.function_table import FunctionFormatter
 from prospect.render.text.kernel import kernel_lines, system_call_lines, system_entry_reason_lines
-from prospect.render.text.numbers import Figures
 from prospect.render.text.programs import function_lines, program_lines, summary_lines
 from prospect.render.text.quality_sections import (
     accounting_lines,
+    header_lines,
     quality_lines,
     sample_accounting_lines,
+    statistics_lines,
 )
-from prospect.render.text.run_header import header_lines, statistics_lines
-from prospect.render.text.style import RULE, Page, Style, Words, note_lines
+from prospect.render.text.style import RULE, Figures, Page, Style, Words, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from prospect.figures.find_turns import AFTER, OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_names
-from prospect.render.text.numbers import percent
+from prospect.render.text.style import percent
 from prospect.render.text.text_table import Column, table_lines
 from prospect.render.text.wall import had_words, wrapped
 

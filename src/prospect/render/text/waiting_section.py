@@ -10,7 +10,7 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.render.escape import escaped
 from prospect.render.name_parts import short_names
-from prospect.render.text.numbers import NO_TIME, percent
+from prospect.render.text.style import NO_TIME, percent
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from prospect.estimate.wall_account import (
 )
 from prospect.render.escape import display_width, escaped
 from prospect.render.name_parts import short_names
-from prospect.render.text.numbers import percent
+from prospect.render.text.style import percent
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
