@@ -148,7 +148,7 @@ main()
 """
     modules = loaded("true", body=body)
     # Python 3.12 has one more of its own behind `ctypes`.
-    assert len(modules) <= 59 + (sys.version_info >= (3, 12)), modules
+    assert len(modules) <= 57 + (sys.version_info >= (3, 12)), modules
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
+from prospect.capture.capture_limits import MOST_DEFAULT_BYTES
 from prospect.capture.events import recorded_callers
 from prospect.capture.events.recorded_callers import (
-    MOST_DEFAULT_BYTES,
     CallGraph,
     default_callers,
     parse_call_graph,

@@ -57,5 +57,5 @@ def test_very_many_groups_come_in_portions_and_are_bounded(groups, monkeypatch):
     table = groups / "mountinfo"
     table.write_text(V2.format(groups / "v2"))
     assert len([one for one in control_group_records(str(table)) if one]) == 2
-    monkeypatch.setattr(surroundings, "_MOST_GROUPS", 3)
+    monkeypatch.setattr(surroundings, "MOST_CONTROL_GROUPS", 3)
     assert len(paths_of(groups, V2.format(groups / "v2"))) == 3

@@ -99,7 +99,7 @@ def test_a_file_made_meanwhile_is_dropped_if_it_is_still_there(copies_fd, progra
 
 def test_files_beyond_the_bounds_are_left_out_and_counted(copies_fd, program, monkeypatch):
     size = program.stat().st_size
-    monkeypatch.setattr(image_copies, "MOST_BYTES", 2 * size - 1)
+    monkeypatch.setattr(image_copies, "MOST_COPIED_BYTES", 2 * size - 1)
     copies = ImageCopies(copies_fd, time.time_ns())
     consider(copies, program)
     second = program.with_name("second")

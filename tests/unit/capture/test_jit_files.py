@@ -100,7 +100,7 @@ def test_another_users_file_is_not_believed(held, tmp_path):
 
 
 def test_what_is_left_out_is_said(held, tmp_path, monkeypatch):
-    monkeypatch.setattr(jit_file_holder, "LARGEST_FILE_BYTES", 3)
+    monkeypatch.setattr(jit_file_holder, "LARGEST_JIT_FILE_BYTES", 3)
     (tmp_path / f"perf-{OWN}.map").write_bytes(b"1 1 a\n")
     assert contents(held) == {}
     assert "not copied" in held.limits[0]

@@ -165,7 +165,7 @@ def test_methods_that_are_only_interpreted(fake, monkeypatch):
 
 
 def test_lists_of_classes_that_lead_in_circles(fake, monkeypatch):
-    monkeypatch.setattr("prospect.capture.java.jvm._MOST_CLASSES", 50)
+    monkeypatch.setattr("prospect.capture.java.jvm.MOST_CLASSES", 50)
     loader = fake.loader()
     method = fake.method(b"A", b"run")
     fake.blob(8, b"nmethod", method=method)
@@ -222,7 +222,7 @@ def test_what_has_no_room_is_counted(fake, monkeypatch):
 
 
 def test_a_user_has_room_of_his_own(monkeypatch):
-    monkeypatch.setattr("prospect.capture.java.jvm_watcher._MOST_USER_BYTES", 1000)
+    monkeypatch.setattr("prospect.capture.java.jvm_watcher.MOST_JVM_USER_BYTES", 1000)
     bounds = Bounds()
     assert bounds.take(1, 900, 0)
     assert not bounds.take(1, 200, 0)
@@ -302,7 +302,7 @@ def test_a_jvm_that_has_ended_is_forgotten_after_the_next_part(session):
 
 
 def test_many_jvms_that_end_between_two_parts_are_forgotten_before(session, monkeypatch):
-    monkeypatch.setattr(java_reader, "_MOST_ENDED_BYTES", 25_000)
+    monkeypatch.setattr(java_reader, "MOST_ENDED_BYTES", 25_000)
     functions, teller = session
     for pid in range(5):
         teller.tell(pid, pid, b"x" * 10_000)
@@ -318,7 +318,7 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
     monkeypatch.setattr(jvm_watcher, "jvm_base", lambda _pid: 1)
     monkeypatch.setattr(jvm_watcher, "user_of", lambda _pid: 1)
     monkeypatch.setattr(jvm_watcher.NewProcesses, "look", lambda _self: [])
-    monkeypatch.setattr(jvm_watcher, "_MOST_USER_BYTES", 1000)
+    monkeypatch.setattr(jvm_watcher, "MOST_JVM_USER_BYTES", 1000)
     running = {}
     monkeypatch.setattr(jvm_watcher, "process_key", lambda pid: running.get(pid, b""))
     fake.blob(8, b"vtable chunks", words=0)

@@ -190,8 +190,8 @@ def test_looks_that_cost_too_much_wait_and_those_at_command_do_not(clock, proces
 
 
 def test_large_maps_and_too_many_of_them_are_not_kept(clock, process, monkeypatch):
-    monkeypatch.setattr(map_reader, "_MOST_TEXT_BYTES", 2 * len(LINE))
-    monkeypatch.setattr(map_reader, "_MOST_BYTES", 100)
+    monkeypatch.setattr(map_reader, "MOST_MAP_BYTES", 2 * len(LINE))
+    monkeypatch.setattr(map_reader, "MOST_PACKED_BYTES", 100)
     process(7, 1, LINE * 3)
     for pid in (8, 9, 10):
         process(pid, 1)

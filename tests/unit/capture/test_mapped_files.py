@@ -12,13 +12,14 @@ import pytest
 
 from builders.elf import build_id_note
 from prospect.abi import constants as abi
+from prospect.capture.capture_limits import MOST_MAPPED_FILES
 from prospect.capture.machine import mapped_file_reader
 from prospect.capture.machine.mapped_file_reader import FileReader
 from prospect.capture.machine.mapped_files import (
     MappedFiles,
 )
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.machine.read_files import MOST_FILES, ReadFile, ReadFiles
+from prospect.capture.machine.read_files import ReadFile, ReadFiles
 from prospect.recording.document import build_ids_by_path, describe_files
 
 ID, OTHER_ID = bytes(range(1, 21)), bytes(range(2, 22))
@@ -167,9 +168,11 @@ def test_a_fifo_at_the_path_is_not_opened(program, tmp_path):
 def test_there_is_room_for_so_many_files_and_no_more():
     found = ReadFiles()
     row = ReadFile(8, 1, 5, 0, 1, ID, b"/bin/program")
-    assert [found.add(row._replace(inode=n)) for n in range(MOST_FILES)] == list(range(MOST_FILES))
+    assert [found.add(row._replace(inode=n)) for n in range(MOST_MAPPED_FILES)] == list(
+        range(MOST_MAPPED_FILES)
+    )
     assert found.add(row) == -1
-    assert len(found.rows()) == MOST_FILES
+    assert len(found.rows()) == MOST_MAPPED_FILES
 
 
 def test_a_reader_that_is_held_up_does_not_hold_the_recorder_up(monkeypatch):

@@ -166,7 +166,7 @@ def test_a_reading_that_is_much_too_late_is_counted(played):
 
 
 def test_cpu_time_is_bounded(played, monkeypatch):
-    monkeypatch.setattr(memory_reader, "_MOST_NS", 0)
+    monkeypatch.setattr(memory_reader, "MOST_READING_NS", 0)
     played.frames._budget.use(10**9)
     for _ in range(5):
         played.sample()
@@ -245,7 +245,7 @@ def test_what_is_not_python_forks_none(monkeypatch):
 
 
 def test_as_many_processes_are_known_as_may_be(monkeypatch):
-    monkeypatch.setattr(sampled_processes, "_MOST_PROCESSES", 4)
+    monkeypatch.setattr(sampled_processes, "MOST_KNOWN_PROCESSES", 4)
     found = known(monkeypatch, {})
     for pid in range(20):
         found.of(pid)

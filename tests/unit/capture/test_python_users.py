@@ -47,7 +47,7 @@ def test_a_user_who_maps_all_the_time_is_looked_at_so_often_and_no_more(clock):
 
 def test_a_device_that_did_not_answer_is_left_alone_and_then_its_user(clock):
     some = Users()
-    for minor in range(users._MOST_HELD_UP):
+    for minor in range(users.MOST_HELD_UP):
         assert some.may_read(STRANGER, (0, minor))
         for uid in (STRANGER, 0):
             some.was_held_up(uid, (0, minor))
@@ -55,7 +55,7 @@ def test_a_device_that_did_not_answer_is_left_alone_and_then_its_user(clock):
     assert not some.may_read(STRANGER, DEVICE)
     assert some.may_read(0, DEVICE)
     assert some.may_read(OTHER, (0, 0))
-    clock[0] += users._HELD_UP_S + 1
+    clock[0] += users.HELD_UP_S + 1
     assert some.may_read(STRANGER, (0, 0))
 
 
@@ -83,12 +83,12 @@ def test_a_file_system_that_does_not_answer_holds_nobody_up(tmp_path, reader, mo
     files = [tmp_path / "python3.11", tmp_path / "python3.12"]
     for path in files:
         path.write_bytes(b"x")
-    monkeypatch.setattr(image_reader, "_ANSWER_S", 0.2)
+    monkeypatch.setattr(image_reader, "FILE_ANSWER_S", 0.2)
     monkeypatch.setattr(image_reader, "read_image", lambda _, name: time.sleep(9 * (b"11" in name)))
     begun = time.monotonic()
     assert reader.read(mapping(files[0]), STRANGER).is_held_up
     assert time.monotonic() - begun < 2
-    monkeypatch.setattr(image_reader, "_ANSWER_S", 5)
+    monkeypatch.setattr(image_reader, "FILE_ANSWER_S", 5)
     assert reader.read(mapping(files[1]), OTHER)[0] is None
     assert not reader.read(mapping(files[1]), OTHER).is_held_up
     assert len(reader.pids) == 2
@@ -119,14 +119,14 @@ def test_nobody_empties_what_is_known_of_others_files(tmp_path, monkeypatch):
     mine = tmp_path / "python3"
     mine.write_bytes(b"x")
     files.read(mapping(mine), OTHER)
-    for number in range(image_reader._MOST_FILES + 8):
+    for number in range(image_reader.MOST_USER_FILES + 8):
         path = tmp_path / f"python3.{number}"
         path.write_bytes(b"x")
         files.read(mapping(path), STRANGER)
     known = len(read)
     files.read(mapping(mine), OTHER)
     assert len(read) == known
-    assert len(files._known[STRANGER]) == image_reader._MOST_FILES
+    assert len(files._known[STRANGER]) == image_reader.MOST_USER_FILES
 
 
 @pytest.mark.parametrize("words", [(), (1, cpython.NO_OFFSET)])

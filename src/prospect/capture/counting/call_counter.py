@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as perf
 from prospect.abi.attr import EventAttr
+from prospect.capture.capture_limits import MOST_WINDOW_ROWS
 from prospect.capture.counting.call_probes import CallProbes, ProbeCost, kind_of
 from prospect.capture.counting.entry_hook import entry_hook
 from prospect.capture.kernel import perf_syscalls
@@ -144,7 +145,6 @@ class Windows(Record, frozen=False):
         self.cost_ns += cost_ns
 
 
-_MOST_WINDOW_ROWS = 200_000
 _LARGEST_I64 = (1 << 63) - 1
 _SHOWN_LEFT_OUT = 5
 # From this budget on a command may take twice its CPU time, which is worth a warning.
@@ -327,7 +327,7 @@ class CallCounter:
         while not self._done.wait(self._windows.pause_s(time.monotonic() - began)):
             self._look(_Part.GAP)
             if self._windows.is_within_budget:
-                return len(self._by_window) < _MOST_WINDOW_ROWS
+                return len(self._by_window) < MOST_WINDOW_ROWS
         return False
 
     def _look(self, part: _Part) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
+from prospect.capture.capture_limits import MOST_HOOK_ENTRIES, MOST_HOOK_LINES
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 # struct pt_regs: di, si, dx, cx, r8, r9; ax
 _ARGUMENTS = (112, 104, 96, 88, 72, 64)
 _RESULT = 80
-_MOST_ENTRIES = 1 << 16
-_MOST_LINES = 200
 _INDEX = -4
 
 
@@ -85,8 +84,8 @@ class HookKit:
             ValueError: so many are not given.
             OSError: the kernel refused.
         """
-        if not 0 < entries <= _MOST_ENTRIES:
-            raise ValueError(f"1 to {_MOST_ENTRIES} counters, not {entries}")
+        if not 0 < entries <= MOST_HOOK_ENTRIES:
+            raise ValueError(f"1 to {MOST_HOOK_ENTRIES} counters, not {entries}")
         layout = bpf_objects.MapLayout(
             "prospect_hook", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, entries
         )
@@ -190,7 +189,7 @@ class EntryHook:
             PluginError: it failed.
         """
         try:
-            return [str(line) for line in self._report()][:_MOST_LINES]
+            return [str(line) for line in self._report()][:MOST_HOOK_LINES]
         except Exception as error:  # anything may go wrong in code that is not ours
             what = f"{type(error).__name__}: {error}"
             raise PluginError(f"{described(self._entry_point)} failed: {what}") from error

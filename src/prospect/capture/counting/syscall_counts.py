@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
 from prospect.abi.syscall_names import NO_SUCH_CALL
+from prospect.capture.capture_limits import MOST_SYSCALL_ENTRIES
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
@@ -353,7 +354,7 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 # An entry for so much memory: it takes about 100 bytes, and a full map an 80th of the machine's.
 # With 25 different calls a process that is 40,000 processes with 8 GiB, 160,000 with 32.
 _BYTES_AN_ENTRY = 1 << 13
-_FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 16, 1 << 22
+_FEWEST_ENTRIES = 1 << 16
 # Before 6.1 programs that trace can only use memory that was set aside for them.
 # Source: check_map_prog_compatibility() in kernel/bpf/verifier.c, Linux 5.15
 _ALLOCATES_SINCE = (6, 1)
@@ -559,7 +560,7 @@ def _call_ns() -> float:
 
 def _room(memory_bytes: int, release: str) -> tuple[int, int]:
     """Return how many counters there may be, and the map's flags, for a kernel release."""
-    wanted = max(_FEWEST_ENTRIES, min(memory_bytes // _BYTES_AN_ENTRY, _MOST_ENTRIES))
+    wanted = max(_FEWEST_ENTRIES, min(memory_bytes // _BYTES_AN_ENTRY, MOST_SYSCALL_ENTRIES))
     entries = 1 << (wanted.bit_length() - 1)
     numbers = release.replace("-", ".").split(".")[:2]
     version = tuple(int(number) if number.isdecimal() else 0 for number in numbers)

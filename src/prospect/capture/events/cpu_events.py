@@ -12,6 +12,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
+from prospect.capture.capture_limits import MOST_COUNTS_BYTES
 from prospect.capture.events.clock_bank import MOST_CLOCKS, redrawn_rate_hz
 from prospect.capture.events.event_choice import EVERY_TASK, RUNTIME_FRAMES, SCOPE_SYSTEM
 from prospect.capture.kernel import perf_syscalls
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     Filter = Callable[[int, list[int], list[int], list[int]], None]
 
-_MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes; programs and maps of the reader of
 # runtimes' frames, which are more when several runtimes run.
 _SPARE_FILES = 56
@@ -504,7 +504,7 @@ def files_needed(cpus: int, events_a_cpu: int = MOST_CLOCKS + 1) -> int:
 
 
 def _counts(fd: int) -> _Counts:
-    words = os.read(fd, _MOST_COUNTS_BYTES)
+    words = os.read(fd, MOST_COUNTS_BYTES)
     return _Counts(*(w[0] for w in struct.iter_unpack("=Q", words)))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
+from prospect.capture.capture_limits import MOST_EVENT_CHARACTERS
 from prospect.capture.events import pmus
 from prospect.capture.events.event_choice import ALONE, ChosenEvent
 from prospect.capture.events.tracepoints import tracepoint_id, tracepoints
@@ -112,7 +113,6 @@ def _cache_event(name: str, config: int, description: str) -> NamedEvent:
     return NamedEvent(CACHE, (name,), abi.PERF_TYPE_HW_CACHE, config, description)
 
 
-_MOST_CHARACTERS = 1 << 16
 _MOST_VALUE = (1 << 64) - 1
 # With "=" for the modifiers of vendors' events, as c=2.
 _NAME = re.compile(r"[\w.:-]+(?:=\w+[\w.:-]*)*", re.ASCII)
@@ -136,7 +136,7 @@ def parse_events(text: str) -> tuple[ChosenEvent, ...]:
         UsageError: an event that this machine does not know; says which one may be meant.
         CaptureError: a tracepoint where tracefs cannot be read.
     """
-    if not text or len(text) > _MOST_CHARACTERS or "\0" in text:
+    if not text or len(text) > MOST_EVENT_CHARACTERS or "\0" in text:
         raise UsageError("give events, such as cycles,page-faults; prospect list shows them")
     found: list[ChosenEvent] = []
     group, groups, at = ALONE, 0, 0

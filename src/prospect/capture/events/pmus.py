@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 
+from prospect.capture.capture_limits import MOST_SYSFS_BYTES
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
 DEVICES = "/sys/bus/event_source/devices"
-_MOST_BYTES = 4096
 _BIT_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?\Z")
 _CONFIG_FIELDS = ("config", "config1", "config2", "config3")
 _CORES = ("cpu", "cpu_core", "cpu_atom")  # Arm's are armv8_pmuv3_0, armv8_cortex_a72, …
@@ -58,7 +58,7 @@ def pmu_type(name: str, root: str = DEVICES) -> int | None:
     """Return a unit's type for perf_event_open(), None if there is no such unit."""
     if not _NAME.match(name) or name.startswith("."):
         return None
-    text = read_if_there(f"{root}/{name}/type", _MOST_BYTES).strip()
+    text = read_if_there(f"{root}/{name}/type", MOST_SYSFS_BYTES).strip()
     return int(text) if text.isdigit() else None
 
 
@@ -69,7 +69,7 @@ def has_core_counters(root: str = DEVICES) -> bool:
 
 def pmu_cpus(name: str, root: str = DEVICES) -> bytes:
     """Return the CPUs that count for a unit outside of the cores, as a list; empty for a core's."""
-    return read_if_there(f"{root}/{name}/cpumask", _MOST_BYTES).strip()
+    return read_if_there(f"{root}/{name}/cpumask", MOST_SYSFS_BYTES).strip()
 
 
 def pmu_parameters(name: str, root: str = DEVICES) -> dict[str, Parameter]:
@@ -120,5 +120,5 @@ def _files(directory: str) -> list[tuple[str, str]]:
         names = sorted(os.listdir(directory))
     except OSError:
         return []
-    read = ((name, read_if_there(f"{directory}/{name}", _MOST_BYTES)) for name in names)
+    read = ((name, read_if_there(f"{directory}/{name}", MOST_SYSFS_BYTES)) for name in names)
     return [(name, os.fsdecode(content).strip()) for name, content in read]

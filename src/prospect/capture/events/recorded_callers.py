@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.capture_limits import MOST_DEFAULT_BYTES
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import UsageError
 from prospect.light import bits_set
@@ -41,8 +42,6 @@ UNWOUND_REGISTERS = {"x86_64": 0x4_01C2, "aarch64": 0xF << 29}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
 # pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}
-# Space for copies of stacks that nobody asked for, all CPUs together, in bytes a second.
-MOST_DEFAULT_BYTES = 8 << 20
 # Copies that are smaller lack most callers.
 _LEAST_DEFAULT_BYTES = 1024
 # A ring that an ordinary user may lock holds about a second of samples with such copies.

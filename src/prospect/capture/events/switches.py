@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.capture_limits import LARGEST_COPIED_ONCE_BYTES
 from prospect.capture.events.event_choice import (
     EVERY_TASK,
     SCOPE_SYSTEM,
@@ -51,8 +52,6 @@ SWITCH_TIMES = "switches"
 # Threads wait in a few functions of a library, most of which keep no frame pointers: their
 # frames fit into this, and what called them is followed from there.
 _STACK_BYTES = 1024
-# A program hashes as much of a stack, which the kernel looks through before COMMAND starts.
-LARGEST_COPIED_ONCE_BYTES = 1 << 14
 # A busy CPU with a server's work; if there are more, rings are emptied more often.
 _SWITCHES_A_SECOND = 10_000
 # Both records of a switch: header, the other task, pid and tid, time, cpu, identifier.

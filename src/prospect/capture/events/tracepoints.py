@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.capture.capture_limits import MOST_TRACEFS_BYTES
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
@@ -78,7 +79,6 @@ def _call(number: int, *arguments: bytes | int | None) -> int:
     return result
 
 
-_MOST_BYTES = 1 << 20
 _WORD = re.compile(r"\w[\w.-]*\Z", re.ASCII)
 _FIELD = re.compile(r"^\tfield:([^;]+);\toffset:\d+;\tsize:(\d+);", re.MULTILINE)
 
@@ -122,7 +122,7 @@ def tracepoint_id(group: str, name: str) -> int | None:
         return None
     directory = events_directory()
     try:
-        text = read_file(f"{directory}/{group}/{name}/id", _MOST_BYTES).strip()
+        text = read_file(f"{directory}/{group}/{name}/id", MOST_TRACEFS_BYTES).strip()
     except PermissionError as error:
         raise CaptureError(f"{directory}/{group} is readable by root only: run as root") from error
     except OSError:
@@ -136,7 +136,7 @@ def tracepoint_format(group: str, name: str) -> bytes:
     Raises:
         CaptureError: tracefs cannot be read.
     """
-    return read_if_there(f"{events_directory()}/{group}/{name}/format", _MOST_BYTES)
+    return read_if_there(f"{events_directory()}/{group}/{name}/format", MOST_TRACEFS_BYTES)
 
 
 def tracepoints() -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ def recorded_tracepoints(
             content = own.get(f"{group}:{name}") or tracepoint_format(group, name)
             formats.setdefault(group, []).append(content)
     header_page, header_event = (
-        read_if_there(f"{directory}/{name}", _MOST_BYTES)
+        read_if_there(f"{directory}/{name}", MOST_TRACEFS_BYTES)
         for name in ("header_page", "header_event")
     )
     return TracingFiles(header_page, header_event, formats)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
+from prospect.capture.capture_limits import MOST_PFM_UNITS
 from prospect.capture.events import pmus
 from prospect.capture.events.event_choice import ChosenEvent
 from prospect.errors import UsageError
@@ -36,7 +37,6 @@ _PERF_EVENT = 1
 _USER, _KERNEL, _HYPERVISOR = 0x8, 0x1, 0x10  # PFM_PLM3, PFM_PLM0, PFM_PLMH
 _CORE, _UNCORE = 1, 2  # PFM_PMU_TYPE_*; the others are perf_events' generic names
 _UNIT_MASK = 1  # PFM_ATTR_UMASK; what follows are modifiers
-_MOST_UNITS = 4096  # beyond any PFM_PMU_MAX: numbers grow with each release
 _ATTR_BYTES = 4096  # beyond any struct perf_event_attr that the library may have been built with
 
 
@@ -190,7 +190,7 @@ class Library:
     def units(self) -> tuple[VendorUnit, ...]:
         """All processors' counters, without perf_events' generic names."""
         found = []
-        for number in range(_MOST_UNITS):
+        for number in range(MOST_PFM_UNITS):
             unit = _Unit(size=ctypes.sizeof(_Unit))
             if self._found.pfm_get_pmu_info(number, ctypes.byref(unit)):
                 continue

@@ -14,6 +14,7 @@ import struct
 from prospect.abi import bpf as abi
 from prospect.abi import constants as perf
 from prospect.abi.attr import EventAttr
+from prospect.capture.capture_limits import MOST_FOLLOWED
 from prospect.capture.events.event_choice import ChosenEvent
 from prospect.capture.events.tracepoints import tracepoint_format, tracepoint_id
 from prospect.capture.following import switch_programs as programs
@@ -36,7 +37,6 @@ _LAYOUTS = {
     SWITCH: (programs.SWITCH_LAYOUT, programs.SWITCH_FIELDS),
     WAKING: (programs.WAKING_LAYOUT, ()),
 }
-MOST_FOLLOWED = 1 << 16
 _TYPES = {4: "int", 8: "s64"}
 _POSSIBLE_CPUS = 1 << 14
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h

@@ -11,6 +11,7 @@ import struct
 
 from prospect.abi import bpf as abi
 from prospect.abi import constants as perf
+from prospect.capture.capture_limits import MOST_CHOSEN_PROCESSES, MOST_WAIT_PIECES
 from prospect.capture.following import process_programs as programs
 from prospect.capture.following import wait_stacks
 from prospect.capture.kernel import bpf_objects
@@ -22,8 +23,6 @@ from prospect.light import Closing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
-
-MOST_PROCESSES = 1 << 14
 
 
 class ProcessFilter(Closing):
@@ -62,7 +61,9 @@ class ProcessFilter(Closing):
         keep, layout = self._held.keep, bpf_objects.MapLayout
         cpus = possible_cpus()
         create = bpf_objects.create_map
-        followed = keep(create(layout("followed", abi.BPF_MAP_TYPE_HASH, 4, 4, MOST_PROCESSES)))
+        followed = keep(
+            create(layout("followed", abi.BPF_MAP_TYPE_HASH, 4, 4, MOST_CHOSEN_PROCESSES))
+        )
         walker = outputs = self._at_events = self._of_waits = -1
         if at_events:
             walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 2)))
@@ -91,7 +92,7 @@ class ProcessFilter(Closing):
             keep(bpf_objects.create_map(one))
             for one in (
                 layout("waits", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, self.maps.cpus),
-                layout("pieces", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, wait_stacks.MOST_WAIT_PIECES),
+                layout("pieces", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, MOST_WAIT_PIECES),
                 layout("waits_raw", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, raw_bytes, 1),
             )
         )

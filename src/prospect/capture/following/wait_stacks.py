@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Items = Iterator[Instruction | Label]
 
-# Those used least recently are forgotten if there are more; such a piece is copied again.
-MOST_WAIT_PIECES = 1 << 16
 PIECE_BYTES = 512
 
 R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = REGISTERS

@@ -16,6 +16,16 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import hotspot as wire
+from prospect.capture.capture_limits import (
+    LARGEST_HEAP_BYTES,
+    LONGEST_CODE_NAME,
+    MOST_DEBUG_BYTES,
+    MOST_FRAME_WORDS,
+    MOST_HEAP_SEGMENTS,
+    MOST_HEAPS,
+    MOST_METADATA,
+    MOST_PIECES,
+)
 from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.runtimes.process_memory import PAGE, UnreadableError
 from prospect.records import NamedTuple
@@ -29,13 +39,8 @@ if TYPE_CHECKING:
 
 
 _PIECE = struct.Struct("=QQ")
-# A segmented code cache has three heaps.
-_MOST_HEAPS = 8
-_LARGEST_HEAP_BYTES = 1 << 31
-_MOST_SEGMENTS = 1 << 23
 _SEGMENT_BITS = range(4, 14)
 _MAP_PIECE_BYTES = 1 << 16
-MOST_PIECES = 1 << 16
 # Two pieces of memory for each.
 _AT_ONCE = 128
 _ADDRESS_END = 1 << 47
@@ -53,11 +58,6 @@ _KINDS = (
     (b"Final stubs", wire.CODE_STUB),
     (b"Compiler stubs", wire.CODE_STUB),
 )
-_LONGEST_NAME = 64
-_MOST_FRAME_WORDS = 1 << 20
-# A large method has 100 KB of these.
-_MOST_TABLE_BYTES = 4 << 20
-_MOST_METADATA = 1 << 14
 _PIECE_BYTES = 1 << 16
 _NOT_INSTALLED = -1
 
@@ -117,7 +117,7 @@ class HeapLayout:
             # GrowableArray: how many there are, how many fit, and where they are.
             head = memory.read(at, self._listed + _WORD.size)
             (count,), (data,) = _HALF.unpack_from(head), _WORD.unpack_from(head, self._listed)
-            if not 0 <= count <= _MOST_HEAPS:
+            if not 0 <= count <= MOST_HEAPS:
                 raise UnknownError("CodeCache::_heaps")
             listed = memory.read(data, 8 * count) if count else b""
             places = [place for (place,) in _WORD.iter_unpack(listed)]
@@ -134,9 +134,9 @@ class HeapLayout:
             return Heap(0, 0, 0, 0)  # it is not made yet
         if (
             not 0 < low <= high < _ADDRESS_END
-            or high - low > _LARGEST_HEAP_BYTES
+            or high - low > LARGEST_HEAP_BYTES
             or shift not in _SEGMENT_BITS
-            or (high - low) >> shift > min(_MOST_SEGMENTS, map_high - map_low)
+            or (high - low) >> shift > min(MOST_HEAP_SEGMENTS, map_high - map_low)
         ):
             raise UnknownError("CodeHeap")
         return Heap(low, high, map_low, shift)
@@ -390,7 +390,7 @@ class PieceReader:
         else:
             code, end = layout.code.of(content), layout.code_end.of(content)
         words = layout.frame_words.of(content)
-        if not begin < code < end <= begin + size or not -1 <= words < _MOST_FRAME_WORDS:
+        if not begin < code < end <= begin + size or not -1 <= words < MOST_FRAME_WORDS:
             return None
         complete = layout.complete.of(content)
         if name in {_COMPILED, _NATIVE}:
@@ -441,14 +441,14 @@ class PieceReader:
             first = begin + layout.metadata.of(content)
             metadata = first, (scopes_at - first) // 8
         tables = (positions, scopes)
-        if any(not 0 <= size <= _MOST_TABLE_BYTES for _, size in tables):
+        if any(not 0 <= size <= MOST_DEBUG_BYTES for _, size in tables):
             positions = scopes = 0, 0
         return piece._replace(
             kind=wire.CODE_NATIVE if piece.name == _NATIVE else wire.CODE_COMPILED,
             entry=entry if has_entry else -1,
             method=layout.method.of(content),
             level=content[layout.level],
-            metadata=metadata if 0 <= metadata[1] <= _MOST_METADATA else (0, 0),
+            metadata=metadata if 0 <= metadata[1] <= MOST_METADATA else (0, 0),
             positions=positions,
             scopes=scopes,
         )
@@ -481,7 +481,7 @@ class PieceReader:
             if len(self._names) >= 1024:
                 self._names.clear()
             try:
-                text = self._memory.read(address, _LONGEST_NAME)
+                text = self._memory.read(address, LONGEST_CODE_NAME)
             except UnreadableError:
                 return b""
             self._names[address] = text.split(b"\0", 1)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 
+from prospect.capture.capture_limits import JAVA_LAST_WORD_S, MOST_ENDED_BYTES
 from prospect.capture.java.told import KIND_END, KIND_STATE, Listener
 from prospect.files.child import Child, run_program
 from prospect.light import Closing
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PROGRAM = "prospect.capture.java.jvm_watcher"
-# It only waits for a CPU: no file system can hold it up.
-_LAST_WORD_S = 10.0
-# In a session, packed pieces of JVMs that have ended: a build that starts a JVM a second has some
-# 100 KB of each.
-_MOST_ENDED_BYTES = 8 << 20
 
 
 class JavaFunctions(Closing):
@@ -128,7 +124,7 @@ class JavaFunctions(Closing):
         """Let the child end; see what became of it."""
         if self.child.pid:
             self.child.stop()
-            ended = self.child.reap(_LAST_WORD_S)
+            ended = self.child.reap(JAVA_LAST_WORD_S)
             if ended and self.child.status:
                 self._failure = f"their reader failed with status {self.child.status}"
             elif not ended:
@@ -179,7 +175,7 @@ class JavaFunctions(Closing):
         sizes = [sum(map(len, self._files.get(key, ()))) for key in ended]
         left = sum(sizes)
         for key, size in zip(ended, sizes, strict=True):
-            if left <= _MOST_ENDED_BYTES:
+            if left <= MOST_ENDED_BYTES:
                 break
             left -= size
             self._forgotten += 1

@@ -20,6 +20,17 @@ from collections import deque
 from contextlib import suppress
 
 from prospect.abi import hotspot as wire
+from prospect.capture.capture_limits import (
+    LONGEST_JAVA_NAME,
+    MOST_A_LOOK,
+    MOST_CLASSES,
+    MOST_KEPT_NAMES,
+    MOST_LOADERS,
+    MOST_METHOD_TABLES,
+    MOST_METHODS,
+    MOST_METHODS_OF_A_CLASS,
+    MOST_PIECE_TRIES,
+)
 from prospect.capture.java.code_pieces import CodeHeaps, HeapLayout, PieceReader, layouts_of
 from prospect.capture.java.vm_tables import UnknownError, read_tables
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
@@ -36,9 +47,6 @@ if TYPE_CHECKING:
 _WORD, _HALF, _SHORT = struct.Struct("<Q"), struct.Struct("<i"), struct.Struct("<H")
 _AT_ONCE, _BYTES_AT_ONCE = 200, 1 << 16
 _HAS_LINES = 1
-_LONGEST_SYMBOL = 512
-_MOST_KEPT = 1 << 17
-_MOST_TABLES = 64  # virtual functions of Methods: those of the library, of shared archives
 
 
 class Method(NamedTuple):
@@ -92,7 +100,7 @@ class MethodReader:
     def learn(self, methods: Iterable[int]) -> None:
         """Learn from pointers that are to Methods what these begin with."""
         for first in self._words([one for one in methods if one]).values():
-            if len(self._tables) < _MOST_TABLES:
+            if len(self._tables) < MOST_METHOD_TABLES:
                 self._tables.add(first)
 
     def among(self, pointers: Iterable[int]) -> set[int]:
@@ -147,7 +155,7 @@ class MethodReader:
         holder_of = {pool: self._number(c, layout.holder) for pool, c in contents.items()}
         names = self._words(list(set(holder_of.values())), layout.class_name)
         files = self._files_of_classes(holder_of) if layout.is_file_of_class else contents
-        if len(self._classes) > _MOST_KEPT:
+        if len(self._classes) > MOST_KEPT_NAMES:
             self._classes.clear()
         for pool in contents:
             at = 0 if layout.is_file_of_class else layout.file
@@ -164,12 +172,12 @@ class MethodReader:
 
     def _read_symbols(self, symbols: set[int]) -> None:
         layout = self._layout
-        if len(self._symbols) > _MOST_KEPT:
+        if len(self._symbols) > MOST_KEPT_NAMES:
             self._symbols.clear()
         new = [one for one in symbols if one and one not in self._symbols]
         heads = self._read(dict.fromkeys(new, layout.symbol_length + 2))
         sizes = {
-            one: min(_SHORT.unpack_from(head, layout.symbol_length)[0], _LONGEST_SYMBOL)
+            one: min(_SHORT.unpack_from(head, layout.symbol_length)[0], LONGEST_JAVA_NAME)
             for one, head in heads.items()
         }
         bodies = self._read({one + layout.symbol_body: size for one, size in sizes.items() if size})
@@ -262,10 +270,6 @@ _HEADER_BYTES = wire.FILE_HEADER.size
 _VERSIONS = range(8, 200)
 # HotSpot counted its versions on its own up to Java 8. That of Java 25 has more than one heap.
 _HOTSPOT_OF_8 = 25
-# Pieces that one look reads: the rest comes with the next one.
-_MOST_A_LOOK = 1024
-# A piece that is not finished, or makes no sense, is looked at again so often.
-_MOST_TRIES = 8
 
 
 class JvmFile:
@@ -433,7 +437,7 @@ class Jvm:
         found: dict[int, tuple[Piece, int]] = {}
         for block, mark in changes.new.items():
             since_ns = self._waiting.pop(block, before_ns)
-            if len(found) >= _MOST_A_LOOK:
+            if len(found) >= MOST_A_LOOK:
                 self._wait(block, since_ns)
                 continue
             try:
@@ -442,7 +446,7 @@ class Jvm:
                 piece = None
             if piece is None or heaps is None or not heaps.is_same(block, mark):
                 tries = self._tries[block] = self._tries.get(block, 0) + 1
-                if tries < _MOST_TRIES:
+                if tries < MOST_PIECE_TRIES:
                     self._wait(block, since_ns)
                 continue
             self._tries.pop(block, None)
@@ -562,9 +566,6 @@ class Jvm:
 # that it exports, and ClassLoaderData::_klasses is the pointer to a class whose loader is this
 # one.
 
-# A large server has some 1,000 loaders, 30,000 classes and 300,000 methods.
-_MOST_LOADERS, _MOST_CLASSES, MOST_METHODS = 1 << 13, 1 << 16, 1 << 17
-_MOST_METHODS_OF_A_CLASS = 1 << 13
 # Classes that one look reads: the rest comes with the next one.
 _CLASSES_A_LOOK = 256
 
@@ -635,11 +636,11 @@ class ClassReader:
     def _find(self) -> None:
         """Find classes that are new."""
         layout = self._layout
-        if self._classes >= _MOST_CLASSES:
+        if self._classes >= MOST_CLASSES:
             return
         loaders: set[int] = set()
         at = self._memory.number(layout.head)
-        while at and at not in loaders and len(loaders) < _MOST_LOADERS:
+        while at and at not in loaders and len(loaders) < MOST_LOADERS:
             loaders.add(at)
             if self._list_at < 0:
                 self._list_at = self._place_of_list(at)
@@ -663,7 +664,7 @@ class ClassReader:
     def _classes_from(self, first: int, last: int) -> Iterator[int]:
         at = first
         while at and at != last:
-            if self._classes >= _MOST_CLASSES:
+            if self._classes >= MOST_CLASSES:
                 self.left_out = True
                 return
             self._classes += 1
@@ -678,7 +679,7 @@ class ClassReader:
             return []
         (listed,) = _WORD.unpack_from(content, layout.methods)
         (count,) = _HALF.unpack(self._memory.read(listed, 4)) if listed else (0,)
-        if not 0 < count <= _MOST_METHODS_OF_A_CLASS:
+        if not 0 < count <= MOST_METHODS_OF_A_CLASS:
             return []
         data = self._memory.read(listed + layout.first_method, _WORD.size * count)
         return [method for (method,) in _WORD.iter_unpack(data)]

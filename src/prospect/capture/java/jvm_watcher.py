@@ -13,6 +13,21 @@ import select
 import struct
 import time
 
+from prospect.capture.capture_limits import (
+    JVM_AT_ONCE_S,
+    JVM_FIRST_S,
+    JVM_FIRST_SESSION_S,
+    JVM_LAST_S,
+    JVM_READY_S,
+    MOST_JVM_BYTES,
+    MOST_JVM_FAILURES,
+    MOST_JVM_REFUSALS,
+    MOST_JVM_USER_BYTES,
+    MOST_JVM_USERS,
+    MOST_JVMS,
+    MOST_JVMS_BYTES,
+    MOST_NEWS_BYTES,
+)
 from prospect.capture.java.jvm import Jvm
 from prospect.capture.java.told import Teller
 from prospect.capture.java.vm_tables import UnknownError
@@ -30,18 +45,8 @@ if TYPE_CHECKING:
 # Between two looks at a process: at first, and at most. A session at a low rate goes on for months:
 # as many seconds more as it takes to sample a CPU so often.
 _SOON_S, _LATE_S, _SESSION_SAMPLES = 0.005, 0.25, 100.0
-# Code that is there when a JVM is met, and that it compiles first, is read as soon as possible, as
-# far as that takes no longer than this in a recording, and in a session.
-_FIRST_S, _FIRST_SESSION_S = 1.0, 0.3
 _SLOWER = 1.3
-# The last look finds code that is new since each JVM was looked at; the recording waits for it.
-_LAST_S = 2.0
-# A JVM that has mapped its library is not ready for so long at most.
-_READY_S = 30.0
 _SEARCH_S = 1.0
-_MOST_NEWS_BYTES = 1 << 14
-_MOST_REFUSALS = 256
-_MOST_FAILURES = 10
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
@@ -72,7 +77,7 @@ def serve(
         ready = dict(poll.poll(watcher.wait_ms()))
         is_over = stop_fd in ready
         if news_fd in ready:
-            news = os.read(news_fd, _MOST_NEWS_BYTES) if ready[news_fd] & select.POLLIN else b""
+            news = os.read(news_fd, MOST_NEWS_BYTES) if ready[news_fd] & select.POLLIN else b""
             if not news:
                 poll.unregister(news_fd)
             for at in range(0, len(news) - len(news) % PID.size, PID.size):
@@ -102,7 +107,7 @@ class _Watcher:
         share = _share_for(session_hz)
         self._bounds = Bounds(share)
         self._rest = 1 / share
-        self._first_s = _FIRST_SESSION_S if session_hz else _FIRST_S
+        self._first_s = JVM_FIRST_SESSION_S if session_hz else JVM_FIRST_S
         self._late_s = _LATE_S + (_SESSION_SAMPLES / session_hz if session_hz else 0.0)
         self._processes: dict[int, _Process] = {}
         self._new = NewProcesses()
@@ -119,7 +124,7 @@ class _Watcher:
         known = self._processes.get(pid)
         if not key or (known and known.key == key):
             return
-        if len(self._processes) >= MOST_PROCESSES:
+        if len(self._processes) >= MOST_JVMS:
             self._too_many += 1
             return
         if known:
@@ -147,7 +152,7 @@ class _Watcher:
         for pid, process in sorted(self._processes.items(), key=lambda one: one[1].due_s):
             if process.due_s > now_s and not is_last:
                 break
-            if is_last and time.monotonic() > now_s + _LAST_S:
+            if is_last and time.monotonic() > now_s + JVM_LAST_S:
                 break
             begun_s = time.thread_time()
             if is_last or self._bounds.may_read(process.jvm.uid):
@@ -201,7 +206,7 @@ class _Watcher:
             raise UnreadableError
         if jvm.begin(base):
             return True
-        if time.monotonic() > process.begun_s + _READY_S:
+        if time.monotonic() > process.begun_s + JVM_READY_S:
             raise UnknownError("it does not begin")
         return False
 
@@ -211,12 +216,16 @@ class _Watcher:
         is_refused = isinstance(error, OSError) and error.errno in _NOT_ALLOWED
         process.failures += 1
         # It goes on while it is read: what is read once may not fit together.
-        if process.failures < _MOST_FAILURES and not is_refused and process_key(pid) == process.key:
+        if (
+            process.failures < MOST_JVM_FAILURES
+            and not is_refused
+            and process_key(pid) == process.key
+        ):
             return
         self._end(pid)
-        if is_refused and len(self._refused) < _MOST_REFUSALS:
+        if is_refused and len(self._refused) < MOST_JVM_REFUSALS:
             self._refused[pid] = refusal(pid)
-        elif process_key(pid) == process.key and len(self._unknown) < _MOST_REFUSALS:
+        elif process_key(pid) == process.key and len(self._unknown) < MOST_JVM_REFUSALS:
             self._unknown[pid] = process.jvm.version
 
     def _end(self, pid: int) -> None:
@@ -228,17 +237,9 @@ class _Watcher:
                 said.pop(pid, None)
 
 
-# What reading JVMs may cost: CPU time and bytes, for each process, each user, and all.
-
-# CPU seconds that reading a user's processes may take at once, and each second: in a session at a
-# low rate as much as its samples take, but never less than the second one.
-_AT_ONCE_S, _SHARE, _LEAST_SHARE = 2.0, 0.02, 0.005
-# Bytes of records: a large server has 20,000 compiled methods of 2.5 KB.
-MOST_PROCESS_BYTES = 60 << 20
-_MOST_USER_BYTES = 120 << 20
-_MOST_BYTES = 240 << 20
-MOST_PROCESSES = 256
-_MOST_USERS = 1 << 10
+# CPU seconds that reading a user's processes may take each second: in a session at a low rate as
+# much as its samples take, but never less than the second one.
+_SHARE, _LEAST_SHARE = 0.02, 0.005
 
 
 class _Use:
@@ -246,7 +247,7 @@ class _Use:
 
     def __init__(self, now_s: float) -> None:
         self.at_s = now_s
-        self.left_s = _AT_ONCE_S
+        self.left_s = JVM_AT_ONCE_S
         self.bytes = 0
 
 
@@ -281,9 +282,9 @@ class Bounds:
         """Take room for bytes of a process, which has so many; return whether there is any."""
         use = self._use(uid)
         is_room = (
-            of_process + size <= MOST_PROCESS_BYTES
-            and use.bytes + size <= _MOST_USER_BYTES
-            and self._bytes + size <= _MOST_BYTES
+            of_process + size <= MOST_JVM_BYTES
+            and use.bytes + size <= MOST_JVM_USER_BYTES
+            and self._bytes + size <= MOST_JVMS_BYTES
         )
         if is_room:
             use.bytes += size
@@ -299,10 +300,10 @@ class Bounds:
         now_s = time.monotonic()
         use = self._uses.get(uid)
         if use is None:
-            if len(self._uses) >= _MOST_USERS:
+            if len(self._uses) >= MOST_JVM_USERS:
                 uid = -1  # all further ones share a room
             use = self._uses.setdefault(uid, _Use(now_s))
-        use.left_s = min(_AT_ONCE_S, use.left_s + self._share * (now_s - use.at_s))
+        use.left_s = min(JVM_AT_ONCE_S, use.left_s + self._share * (now_s - use.at_s))
         use.at_s = now_s
         return use
 

@@ -12,6 +12,12 @@ from __future__ import annotations
 
 import struct
 
+from prospect.capture.capture_limits import (
+    LONGEST_VM_NAME,
+    MOST_ENTRY_BYTES,
+    MOST_VM_ENTRIES,
+    MOST_VM_PAGES,
+)
 from prospect.capture.runtimes.elf_lookup import File
 from prospect.capture.runtimes.process_memory import Snapshot, UnreadableError
 from prospect.records import NamedTuple
@@ -32,12 +38,7 @@ _SYMBOLS = (_STRUCTS, _TYPES, _STRUCT_STRIDE, _TYPE_STRIDE, _TYPE_SIZE)
 # type, field, type of the field, whether it is static, its offset, its address
 _STRUCT = struct.Struct("<QQQiiQQ")
 _WORD = struct.Struct("<Q")
-# 800 structures' fields and as many types are usual.
-_MOST_ENTRIES = 4096
-_MOST_ENTRY_BYTES = 256
 _PIECE_BYTES = 1 << 15
-_LONGEST_NAME = 96
-_MOST_PAGES = 1024
 _LARGEST_OFFSET = 1 << 16
 
 
@@ -112,7 +113,7 @@ def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
         raise
     except (ValueError, KeyError, struct.error) as error:
         raise UnknownError("no tables") from error
-    snapshot = Snapshot(memory, _MOST_PAGES)
+    snapshot = Snapshot(memory, MOST_VM_PAGES)
     structs = memory.number(places[_STRUCTS])
     types = memory.number(places[_TYPES])
     strides = [memory.number(places[name]) for name in (_STRUCT_STRIDE, _TYPE_STRIDE)]
@@ -141,10 +142,10 @@ def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
 
 def _entries(memory: ProcessMemory, at: int, stride: int) -> Iterator[bytes]:
     """Give the entries of an array, up to the one without a name."""
-    if not _STRUCT.size - 8 <= stride <= _MOST_ENTRY_BYTES:
+    if not _STRUCT.size - 8 <= stride <= MOST_ENTRY_BYTES:
         raise UnknownError("other tables")
     each = _PIECE_BYTES // stride
-    for first in range(0, _MOST_ENTRIES, each):
+    for first in range(0, MOST_VM_ENTRIES, each):
         begin = at + first * stride
         try:
             data = memory.read(begin, each * stride)
@@ -176,10 +177,10 @@ def _text(snapshot: Snapshot, address: int) -> str:
     if not address:
         return ""
     try:
-        data, begin = snapshot.at(address, _LONGEST_NAME)
+        data, begin = snapshot.at(address, LONGEST_VM_NAME)
     except UnreadableError:
         return ""
-    return data[begin : begin + _LONGEST_NAME].split(b"\0", 1)[0].decode(errors="replace")
+    return data[begin : begin + LONGEST_VM_NAME].split(b"\0", 1)[0].decode(errors="replace")
 
 
 # Symbols of a shared library as a process has it in its memory: no file is opened for it.

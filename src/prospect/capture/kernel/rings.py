@@ -10,6 +10,7 @@ import mmap
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.capture_limits import LARGEST_RING_BYTES
 from prospect.errors import CaptureError
 
 TYPE_CHECKING = False
@@ -25,8 +26,6 @@ _TAIL = 1
 
 _SMALLEST_BYTES = 32 * 1024
 _DEFAULT_BYTES = 512 * 1024
-# Samples of a few hundred bytes fill less, samples with stack copies may fill all.
-_LARGEST_BYTES = 32 * 1024 * 1024
 # Rings larger than the default may take this share of the machine's memory together.
 _MEMORY_SHARE = 64
 
@@ -193,7 +192,7 @@ def ring_size_bytes(bytes_per_second: int, cpus: int) -> int:
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
     while (
         size < bytes_per_second
-        and size < _LARGEST_BYTES
+        and size < LARGEST_RING_BYTES
         and 2 * size * cpus <= memory_bytes // _MEMORY_SHARE
     ):
         size *= 2

@@ -26,6 +26,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from prospect.capture.capture_limits import LARGEST_ANSWER_BYTES, LONGEST_ANSWER_S
 from prospect.columns.protobuf_fields import fields
 from prospect.errors import RecordingError
 from prospect.files.walk import walk
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     # pod, namespace, container, image
     Names = tuple[str, str, str, str]
 
-LARGEST_ANSWER_BYTES = 1 << 24
-LONGEST_ANSWER_S = 1.0
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8

@@ -23,6 +23,11 @@ import stat
 import time
 from contextlib import suppress
 
+from prospect.capture.capture_limits import (
+    LARGEST_STATE_BYTES,
+    MOST_KNOWN_CONTAINERS,
+    MOST_LOG_NAMES,
+)
 from prospect.files.walk import walk
 from prospect.profile.group_names import ContainerFacts, container_id, pod_id
 
@@ -31,9 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-MOST_KNOWN_CONTAINERS = 10_000
-LARGEST_STATE_BYTES = 1 << 20
-MOST_LOG_NAMES = 20_000
 # A container may be a moment older than its description; one that has none is not asked for at
 # each window.
 _ASK_AGAIN_S = 15.0

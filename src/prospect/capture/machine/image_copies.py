@@ -14,6 +14,17 @@ import os
 import stat
 import struct
 
+from prospect.capture.capture_limits import (
+    LARGEST_COPY_BYTES,
+    LARGEST_ELSEWHERE_BYTES,
+    LARGEST_STRINGS_BYTES,
+    LARGEST_WHOLE_BYTES,
+    MOST_COPIED_BYTES,
+    MOST_COPIES,
+    MOST_OTHERS_BYTES,
+    MOST_RANGES,
+    MOST_SECTIONS,
+)
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.files.rights import is_trusted
 from prospect.records import NamedTuple, Record
@@ -28,17 +39,6 @@ if TYPE_CHECKING:
     File = tuple[int, int, int]
     Range = tuple[int, int]
 
-LARGEST_WHOLE_BYTES = 1 << 24
-# Systems of containers have no debug information, which would be worth it.
-LARGEST_ELSEWHERE_BYTES = 1 << 22
-LARGEST_COPY_BYTES = 1 << 26
-MOST_BYTES = 1 << 28
-# Files of users other than root and ours may take this much of it.
-MOST_OTHERS_BYTES = 1 << 26
-MOST_COPIES = 1 << 10
-_MOST_RANGES = 1 << 12
-_MOST_SECTIONS = 1 << 12
-_LARGEST_STRINGS_BYTES = 1 << 20
 
 DELETED = b" (deleted)"
 # File systems take their times from a clock of this resolution.
@@ -131,7 +131,7 @@ class ImageCopies:
         """Note where files that are copied are mapped."""
         for mapping in mappings if self._copied else ():
             copied = self._latest.get(mapping.file)
-            if copied and len(copied.ranges) < _MOST_RANGES:
+            if copied and len(copied.ranges) < MOST_RANGES:
                 copied.ranges[mapping.start, mapping.end] = None
 
     def consider(
@@ -256,7 +256,7 @@ class ImageCopies:
         return self._passing[device]
 
     def _has_room(self, size: int, owner: int) -> bool:
-        if len(self._copied) >= MOST_COPIES or self._end + size > MOST_BYTES:
+        if len(self._copied) >= MOST_COPIES or self._end + size > MOST_COPIED_BYTES:
             return False
         return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
 
@@ -314,7 +314,7 @@ def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
 def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]]:
     """Yield name and place of the sections that take space in a file."""
     table_at, each, count, names_row = _HEADER.unpack_from(header)
-    if each < _SECTION.size or not 0 < count <= _MOST_SECTIONS or table_at > size:
+    if each < _SECTION.size or not 0 < count <= MOST_SECTIONS or table_at > size:
         return
     table = os.pread(fd, each * count, table_at)
     rows = [_SECTION.unpack_from(table, at) for at in range(0, len(table) - each + 1, each)]
@@ -323,7 +323,7 @@ def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]
     _, _, names_at, names_size = rows[names_row]
     if names_at > size:
         return
-    names = os.pread(fd, min(names_size, _LARGEST_STRINGS_BYTES), names_at)
+    names = os.pread(fd, min(names_size, LARGEST_STRINGS_BYTES), names_at)
     for name_at, kind, begin, length in rows:
         end = min(begin + length, size)
         if kind != _SHT_NOBITS and begin < end:

@@ -21,6 +21,14 @@ import stat
 import struct
 import time
 
+from prospect.capture.capture_limits import (
+    LARGEST_JIT_FILE_BYTES,
+    MOST_DIRECTORIES,
+    MOST_JIT_BYTES,
+    MOST_JIT_FILES,
+    MOST_MOUNT_BYTES,
+    MOST_NAME_READS,
+)
 from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
 from prospect.files.child import Progress, tell
 from prospect.files.mounts import waiting_points
@@ -41,18 +49,11 @@ _IN_CLOEXEC = os.O_CLOEXEC
 # i32 wd, u32 mask, u32 cookie, u32 bytes of the name that follows, padded with zeros
 _EVENT = struct.Struct("=iIII")
 _EVENTS_BYTES = 1 << 16
-# A loop that makes files faster than they are read must not hold the recorder up.
-_MOST_READS = 64
 _SWEEP_S = 2.0
 # How long new files are not looked at after some have been: builds make thousands a second.
 _PAUSE_S = 0.25
-_MOST_FILES = 256
-_MOST_DIRECTORIES = 256
-LARGEST_FILE_BYTES = 1 << 26
-MOST_BYTES = 1 << 27
 _OWN_PLACE = 1
 _READ_BYTES = 1 << 20
-_MOST_MOUNT_BYTES = 1 << 22
 _PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _SYS_OPENAT2 = 437
@@ -83,7 +84,7 @@ class DirectoryWatch:
         """Return what appeared since the last call, and whether that is all."""
         found: list[tuple[int, bytes]] = []
         is_all = True
-        for _ in range(_MOST_READS if self.fd >= 0 else 0):
+        for _ in range(MOST_NAME_READS if self.fd >= 0 else 0):
             try:
                 content = os.read(self.fd, _EVENTS_BYTES)
             except OSError:
@@ -209,7 +210,7 @@ class JitFileHolder:
         self._swept_s = -_SWEEP_S
         self.look()
         copies: list[dict[str, Any]] = []
-        left = MOST_BYTES
+        left = MOST_JIT_BYTES
         clock_ns = time.time_ns() - monotonic_ns()
         for key, held in self._held.values():
             directory = self._directories[key]
@@ -218,7 +219,7 @@ class JitFileHolder:
             # A dump that is still to be found where it was is read there.
             if not held.pid or (held.kind == "dump" and directory.is_own and status.st_nlink):
                 continue
-            if status.st_size > min(left, LARGEST_FILE_BYTES):
+            if status.st_size > min(left, LARGEST_JIT_FILE_BYTES):
                 self._left_out += 1
                 continue
             content = self._read(held.fd, status.st_size, directory.place)
@@ -231,8 +232,8 @@ class JitFileHolder:
         if self._left_out:
             self.limits.append(
                 f"Files with names of JIT code that were not copied: {self._left_out}. At most"
-                f" {_MOST_FILES} are, of {LARGEST_FILE_BYTES >> 20} MiB each and"
-                f" {MOST_BYTES >> 20} MiB together."
+                f" {MOST_JIT_FILES} are, of {LARGEST_JIT_FILE_BYTES >> 20} MiB each and"
+                f" {MOST_JIT_BYTES >> 20} MiB together."
             )
         return copies
 
@@ -255,7 +256,7 @@ class JitFileHolder:
             return None
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino
-        if key in self._directories or len(self._directories) >= _MOST_DIRECTORIES:
+        if key in self._directories or len(self._directories) >= MOST_DIRECTORIES:
             os.close(fd)
             return key if key in self._directories else None
         self._directories[key] = _Directory(fd, place)
@@ -299,7 +300,7 @@ class JitFileHolder:
             except (OSError, ValueError):
                 continue
             if place not in waiting:
-                mounts = read_if_there(f"{directory}/mountinfo", _MOST_MOUNT_BYTES)
+                mounts = read_if_there(f"{directory}/mountinfo", MOST_MOUNT_BYTES)
                 waiting[place] = waiting_points(mounts)
             above = os.fsencode(root).rstrip(b"/")
             places = (b"/", above or b"/", above + self._own_tmp)
@@ -325,7 +326,7 @@ class JitFileHolder:
                 return
             if directory.is_own and not self._is_believable(status, own_pid):
                 return
-            if len(self._held) >= _MOST_FILES:
+            if len(self._held) >= MOST_JIT_FILES:
                 self._left_out += 1
                 return
             fd = os.open(f"/proc/self/fd/{found}", _READ)

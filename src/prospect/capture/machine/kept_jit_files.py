@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 
+from prospect.capture.capture_limits import JIT_WHOLE_S, MOST_JIT_CHILDREN
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.files.child import Child, Progress, told
 from prospect.light import Closing
@@ -18,9 +19,6 @@ from prospect.light import Closing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_WHOLE_S = 20.0
-_MOST_CHILDREN = 16
 
 
 class JitFiles(Closing):
@@ -77,7 +75,7 @@ class JitFiles(Closing):
         self._silent.add(place)
         self._child.kill(wait_s=0.0)
         self._left.append(self._child)
-        if len(self._left) < _MOST_CHILDREN:
+        if len(self._left) < MOST_JIT_CHILDREN:
             self.start()
             return True
         return False
@@ -89,7 +87,7 @@ class JitFiles(Closing):
     def collect(self) -> list[dict[str, Any]]:
         """Return copies of the files, for the recording's description; see docs/recording.md."""
         self._child.stop()
-        until_s = time.monotonic() + _WHOLE_S
+        until_s = time.monotonic() + JIT_WHOLE_S
         while not self._progress.result_bytes and self._child.pid and time.monotonic() < until_s:
             self._child.reap(0.02)
             if self.look():

@@ -29,6 +29,16 @@ import os
 import time
 import zlib
 
+from prospect.capture.capture_limits import (
+    DEEPEST_PARENTS,
+    LONGEST_WAIT_NS,
+    MOST_LIMITED_GROUPS,
+    MOST_LIMITED_PIDS,
+    MOST_MAP_BYTES,
+    MOST_MAP_PROCESSES,
+    MOST_PACKED_BYTES,
+    MOST_PROCESS_GROUPS,
+)
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
 from prospect.capture.machine.process_snapshot import parse_stat
 from prospect.capture.machine.surroundings import control_groups
@@ -47,19 +57,12 @@ if TYPE_CHECKING:
     ThrottledRow = tuple[str, int, int, int, list[int]]
 
 _FIRST_LOOK_NS = 20_000_000
-_LONGEST_WAIT_NS = 60_000_000_000
 _ALLOWANCE_NS = 3_000_000
 _ALLOWED_PART = 2000
 _LAST_WORD_NS = 50_000_000
 _CONTAINERS_NS = 100_000_000
 _LEAST_CONTAINER_PATH = 65  # "/" and an id
-_MOST_PROCESSES = 4096
-_MOST_GROUPS = 16 * _MOST_PROCESSES
 _LEAST_TICKS = 1
-_LONGEST_LINE = 32
-# A process of 10,000 mappings; of larger maps none is kept.
-_MOST_TEXT_BYTES = 1 << 20
-_MOST_BYTES = 1 << 23
 _QUICKLY = 1
 
 
@@ -123,7 +126,7 @@ class MapReader:
         # COMMAND and its scripts may join another group before they execute the next program.
         self._limits.see(pids & self._family)
         for pid in pids:
-            if pid in self._watched or pid <= 0 or len(self._watched) >= _MOST_PROCESSES:
+            if pid in self._watched or pid <= 0 or len(self._watched) >= MOST_MAP_PROCESSES:
                 continue
             self._watched[pid] = _Watched(_FIRST_LOOK_NS, 0)
             is_command = pid == self._command_pid
@@ -221,7 +224,7 @@ class MapReader:
         is_changed = stat.ticks >= max(1, 2 * watched.ticks) or pid == self._command_pid
         if is_changed and not self._read(pid):
             return
-        wait_ns = min(2 * watched.wait_ns, _LONGEST_WAIT_NS)
+        wait_ns = min(2 * watched.wait_ns, LONGEST_WAIT_NS)
         self._watched[pid] = _Watched(wait_ns, stat.ticks if is_changed else watched.ticks)
         heapq.heappush(self._due, (now_ns + watched.wait_ns, pid))
         # Those of the main thread; a kernel without CONFIG_PROC_CHILDREN has no such file.
@@ -232,7 +235,7 @@ class MapReader:
         if self._command_pid < 0 or pid in self._family:
             return True
         line = [pid]
-        while parent_pid > 1 and len(line) < _LONGEST_LINE:
+        while parent_pid > 1 and len(line) < DEEPEST_PARENTS:
             if parent_pid in self._family or parent_pid in self._strangers:
                 break
             line.append(parent_pid)
@@ -250,28 +253,26 @@ class MapReader:
             return None
         # Unknown if it has ended, or is in another pid namespace.
         is_known = min(stat.pgrp, stat.session) > 0
-        if is_known and (pid in self._groups or len(self._groups) < _MOST_GROUPS):
+        if is_known and (pid in self._groups or len(self._groups) < MOST_PROCESS_GROUPS):
             self._groups[pid] = stat.pgrp, stat.session, monotonic_ns()
         return stat
 
     def _read(self, pid: int) -> bool:
         """Keep the map of a process; return whether it is there."""
         try:
-            text = read_maps(pid, self._proc, _MOST_TEXT_BYTES)
+            text = read_maps(pid, self._proc, MOST_MAP_BYTES)
         except OSError:
             return False
         if not text:
             return False  # it is about to end
         before = self._texts.get(pid)
         size = self._bytes + len(text) - (len(before.text) if before else 0)
-        if len(text) < _MOST_TEXT_BYTES and size <= _MOST_BYTES:
+        if len(text) < MOST_MAP_BYTES and size <= MOST_PACKED_BYTES:
             self._bytes = size
             self._texts[pid] = MapText(pid, monotonic_ns(), text)
         return True
 
 
-_MOST_LIMITED_GROUPS = 1000
-_MOST_PIDS = 64
 _LOOK_NS = 1_000_000_000
 
 
@@ -362,12 +363,12 @@ class CpuLimits:
             return  # it is outside the namespace: its files are not visible here
         while True:
             if (hierarchy, path) not in self._groups:
-                if len(self._groups) >= _MOST_LIMITED_GROUPS:
+                if len(self._groups) >= MOST_LIMITED_GROUPS:
                     return
                 first = cpu_stat(_counters(hierarchy, path))
                 self._groups[hierarchy, path] = _Group(first) if first else None
             group = self._groups[hierarchy, path]
-            if group and len(group.pids) < _MOST_PIDS:
+            if group and len(group.pids) < MOST_LIMITED_PIDS:
                 group.pids.add(pid)
             if not path:
                 return

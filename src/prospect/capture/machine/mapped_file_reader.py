@@ -17,6 +17,7 @@ import stat
 import struct
 import time
 
+from prospect.capture.capture_limits import MOST_FILE_SEGMENTS, MOST_NOTES_BYTES
 from prospect.capture.kernel.procfs import living_thread, read_if_there
 from prospect.capture.machine.image_copies import DELETED, ImageCopies
 from prospect.capture.machine.kernel_maps import gnu_build_id
@@ -47,8 +48,6 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _PAGE_BYTES = 4096
 _PT_NOTE = 4
-_MOST_SEGMENTS = 256
-_MOST_NOTES_BYTES = 1 << 16
 _ELF64, _ELF32 = 2, 1
 _LITTLE_ENDIAN = 1
 # e_phoff and e_phentsize, e_phnum: offset and form, by class
@@ -376,11 +375,11 @@ def _build_id_of(fd: int) -> bytes:
     segment = _SEGMENTS[header[4]]
     if each < segment.size or table > 1 << 62:
         return b""
-    segments = _content(fd, header, table, each * min(count, _MOST_SEGMENTS))
+    segments = _content(fd, header, table, each * min(count, MOST_FILE_SEGMENTS))
     for at in range(0, len(segments) - segment.size + 1, each):
         kind, begin, size = segment.unpack_from(segments, at)
         if kind == _PT_NOTE and begin <= 1 << 62:
-            build_id = gnu_build_id(_content(fd, header, begin, min(size, _MOST_NOTES_BYTES)))
+            build_id = gnu_build_id(_content(fd, header, begin, min(size, MOST_NOTES_BYTES)))
             if build_id:
                 return build_id[:20]
     return b""

@@ -20,6 +20,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
+from prospect.capture.capture_limits import FILES_LAST_WORD_S
 from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.synthesis import Map
 
-_LAST_WORD_S = 1.0
 _MAPPED_MS = 500
 _CLOCK_MONOTONIC = 1
 _LARGEST_INODE = (1 << 63) - 1
@@ -155,7 +155,7 @@ class MappedFiles(Closing):
         if not self.reader.pid:
             return []
         self.reader.stop()
-        if not self.reader.reap(_LAST_WORD_S):
+        if not self.reader.reap(FILES_LAST_WORD_S):
             self.reader.kill()
             self._not_read("a file system did not answer in time", "some")
         elif self.reader.status:

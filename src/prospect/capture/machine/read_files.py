@@ -5,13 +5,12 @@ from __future__ import annotations
 import mmap
 import struct
 
+from prospect.capture.capture_limits import MOST_MAPPED_FILES, MOST_PATH_BYTES
 from prospect.records import NamedTuple
 
 RING_BYTES = 1 << 16
-MOST_FILES = 1 << 14
 # Bytes of a number that one of the two sends the other by a pipe.
 NUMBER_BYTES = 8
-_MOST_PATH_BYTES = 1 << 21
 # the fields of `Counts`
 _HEAD = struct.Struct("=QQQQQ")
 # major minor inode since_ns until_ns, size and bytes of the build id
@@ -55,8 +54,8 @@ class ReadFiles:
     """Rows in memory that two processes share: whatever becomes of the reader, they are here."""
 
     def __init__(self) -> None:
-        self._rows = mmap.mmap(-1, _HEAD.size + MOST_FILES * _ROW.size)
-        self._paths = mmap.mmap(-1, _MOST_PATH_BYTES)
+        self._rows = mmap.mmap(-1, _HEAD.size + MOST_MAPPED_FILES * _ROW.size)
+        self._paths = mmap.mmap(-1, MOST_PATH_BYTES)
 
     def counts(self) -> Counts:
         """Return what the reader has met."""
@@ -72,7 +71,7 @@ class ReadFiles:
         """Add a row; return its number, -1 if there is no room."""
         files, begin, *others = _HEAD.unpack_from(self._rows)
         end = begin + _PATH.size + len(row.path)
-        if files >= MOST_FILES or end > _MOST_PATH_BYTES or len(row.path) > 0xFFFF:
+        if files >= MOST_MAPPED_FILES or end > MOST_PATH_BYTES or len(row.path) > 0xFFFF:
             return -1
         _PATH.pack_into(self._paths, begin, len(row.path))
         self._paths[begin + _PATH.size : end] = row.path

@@ -13,6 +13,7 @@ import struct
 import time
 
 from prospect.abi.runtime_frames import CPYTHON, PHP, RUBY, V8
+from prospect.capture.capture_limits import MOST_JVM_MAP_BYTES
 from prospect.capture.kernel.procfs import (
     list_pids,
     living_thread,
@@ -226,7 +227,6 @@ PID = struct.Struct("=I")
 # A JVM has a dozen threads before it runs a program.
 _LEAST_THREADS = 8
 _THREADS_FIELD = 17  # of /proc/pid/stat, counted from the third
-_MOST_MAPS_BYTES = 8 << 20
 _DELETED = b" (deleted)"
 
 
@@ -267,7 +267,7 @@ class JvmNews:
 def jvm_base(pid: int) -> int:
     """Return where a process has mapped a JVM's library, 0 without."""
     try:
-        text = read_maps(pid, most_bytes=_MOST_MAPS_BYTES)
+        text = read_maps(pid, most_bytes=MOST_JVM_MAP_BYTES)
     except OSError:
         return 0
     at = text.find(JVM)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.capture_limits import MOST_CONTROL_GROUPS, MOST_THREADS_IN_CALLS
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.procfs import list_pids, names_in, read_file, read_if_there
 from prospect.capture.machine.kernel_maps import KernelMaps, read_kernel_maps
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
 # One CPU's paragraph of /proc/cpuinfo is enough; making up all of them is slow on large machines.
 _CPUINFO_BYTES = 2048
 _MIDR = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
-# For machines with very many containers; later ones get no name.
-_MOST_GROUPS = 20_000
 _PORTION = 256
 
 
@@ -180,7 +179,7 @@ def control_groups(mountinfo: str = "/proc/self/mountinfo") -> Iterator[tuple[in
     """Return ids and paths below the root, parents before their children."""
     root = _root(read_if_there(mountinfo))
     waiting = [b""] if root else []
-    for _ in range(_MOST_GROUPS):
+    for _ in range(MOST_CONTROL_GROUPS):
         if not waiting:
             break
         path = waiting.pop()
@@ -196,7 +195,6 @@ def control_groups(mountinfo: str = "/proc/self/mountinfo") -> Iterator[tuple[in
             continue  # it has just been removed
 
 
-_MOST_THREADS = 1 << 14
 _COMPAT_LIMIT = 1 << 32
 _WORDS = 9
 
@@ -211,7 +209,7 @@ def calls_before(pids: Iterable[int], proc: str = "/proc") -> dict[str, Any]:
     calls: dict[int, list[int]] = {}
     for pid in list(pids) or list_pids(proc):
         for name in names_in(f"{proc}/{pid}/task"):
-            if name.isdecimal() and len(calls) < _MOST_THREADS:
+            if name.isdecimal() and len(calls) < MOST_THREADS_IN_CALLS:
                 call = _call(read_if_there(f"{proc}/{pid}/task/{name}/syscall"))
                 if call:
                     calls[int(name)] = call

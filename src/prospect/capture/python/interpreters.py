@@ -14,6 +14,7 @@ import struct
 
 from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_GETTER_BYTES
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
 from prospect.capture.runtimes.image_entry import Fields
 from prospect.capture.runtimes.runtime import Image, Unknown
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.runtime import Placed
 
 _WIDE = 0x48  # before an instruction of 64-bit operands: no key, which is an int
-_MOST_CODE_BYTES = 64
 
 _RUNTIME = b"_PyRuntime"
 _RUNTIME_SECTION = b".PyRuntime"
@@ -130,7 +130,7 @@ def _key_offset(file: File, symbols: dict[bytes, tuple[int, int]], usual: int) -
         return usual
     runtime, size = symbols[_RUNTIME]
     address, length = symbols[_READER]
-    code = file.at(address, min(length, _MOST_CODE_BYTES))
+    code = file.at(address, min(length, MOST_GETTER_BYTES))
     found = [one for one in _loaded_offsets(code, address - runtime) if 0 < one < size]
     return usual if usual in found or not found else found[0]
 

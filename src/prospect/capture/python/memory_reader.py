@@ -24,6 +24,7 @@ import time
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import HEADER, layout_of
+from prospect.capture.capture_limits import MOST_NAMED_CODE, MOST_NEW_NAMES, MOST_READING_NS
 from prospect.capture.kernel.own_process import SHORTEST_SLICE_NS, ask_for_slice
 from prospect.capture.python.sampled_processes import SampledProcesses
 from prospect.capture.runtimes.known_runtimes import walk_of
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.process_memory import ProcessMemory
     from prospect.capture.v8.sampled_stacks import SampleReader, StackWalker
 
-# CPU time for all this: as a share of one CPU, and at once.
-_SHARE, _MOST_NS = 0.1, 20_000_000
+# CPU time for all this, as a share of one CPU.
+_SHARE = 0.1
 _LONGEST_REST_S = 0.005
 # A reading that is later than this, or of a thread that waits by then, may show something else than
 # what ran: its sample gets what was read at an earlier one, if that is not too old.
@@ -95,7 +96,7 @@ class _Budget:
     """CPU time that may be used: a share of it for all the time that passes."""
 
     def __init__(self) -> None:
-        self._left_ns = float(_MOST_NS)
+        self._left_ns = float(MOST_READING_NS)
         self._at_ns = monotonic_ns()
 
     def use(self, used_ns: int) -> None:
@@ -105,7 +106,7 @@ class _Budget:
     def missing_ns(self) -> float:
         """Return how much is missing until more may be used; 0 or less if some is left."""
         now_ns = monotonic_ns()
-        self._left_ns = min(_MOST_NS, self._left_ns + _SHARE * (now_ns - self._at_ns))
+        self._left_ns = min(MOST_READING_NS, self._left_ns + _SHARE * (now_ns - self._at_ns))
         self._at_ns = now_ns
         return -self._left_ns
 
@@ -447,9 +448,6 @@ def _in_words(time_ns: float) -> str:
 # Defined by: `abi.cpython`; ``Include/cpython/unicodeobject.h`` of CPython for the state of a
 # str.
 
-# Names that one sample reads, and code objects that are remembered as named.
-_MOST_NEW = 64
-_MOST_KNOWN = 1 << 16
 _KIND_SHIFT, _KIND_MASK, _ASCII = 2, 7, 64
 _KINDS = (1, 2, 4)  # bytes a character
 _HEAD_BYTES = 24  # of a str: its length, its hash, its state
@@ -480,7 +478,7 @@ class NameReader:
         self._level = max(0, self._level - (now_ns - self._looked_ns >> OF_IMAGE.shift))
         self._looked_ns = now_ns
         found: list[bytes] = []
-        for number, code in enumerate(new[:_MOST_NEW]):
+        for number, code in enumerate(new[:MOST_NEW_NAMES]):
             if self._level >= OF_IMAGE.most_bytes:
                 self.refused += len(new) - number
                 break
@@ -491,7 +489,7 @@ class NameReader:
                 continue  # it is no code object, or is gone
             self._level += NAME_COST + sum(map(len, records))
             found += records
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= MOST_NAMED_CODE:
                 self._known.clear()
             self._known.add((code, tag))
         return found

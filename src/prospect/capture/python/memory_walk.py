@@ -19,6 +19,12 @@ import struct
 
 from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import (
+    MOST_INTERPRETERS,
+    MOST_KEPT_PAGES,
+    MOST_PYTHON_THREADS,
+    MOST_WALK_PAGES,
+)
 from prospect.capture.python.interpreters import first_interpreter, layouts_of
 from prospect.capture.runtimes.process_memory import PAGE, Snapshot, UnreadableError
 from prospect.light import monotonic_ns
@@ -34,13 +40,7 @@ if TYPE_CHECKING:
     # Address of each code object → its signature, and the 8 bytes that it is made of.
     Codes = dict[int, tuple[int, bytes]]
 
-# Interpreters and threads of a process that one search looks at.
-_MOST_INTERPRETERS, _MOST_THREADS = 64, 4096
-# Pages that one walk reads; 40 frames of usual size are on one.
-_MOST_PAGES = 2 * wire.MOST_FRAMES
 _ATTEMPTS = 2
-# Pages of a thread's last walk that are read with its state: they fit into one call.
-_MOST_KEPT_PAGES = 12
 _MOST_COPIES = 1 << 16
 _WORD, _HALF = struct.Struct("<Q"), struct.Struct("<I")
 _MASK = (1 << 64) - 1
@@ -100,13 +100,13 @@ class FrameReader:
         """
         walk = Walk(wire.NO_THREAD)
         for _ in range(_ATTEMPTS):
-            snapshot = Snapshot(self._memory, _MOST_PAGES)
+            snapshot = Snapshot(self._memory, MOST_WALK_PAGES)
             status, frame = self._innermost(tid, snapshot)
             if not frame:
                 return Walk(status, read_ns=monotonic_ns())
             walk = self._walk(frame, snapshot)
             if walk.status != wire.FAULT:
-                self._kept[tid] = list(snapshot.used)[:_MOST_KEPT_PAGES]
+                self._kept[tid] = list(snapshot.used)[:MOST_KEPT_PAGES]
                 break
             self._kept.pop(tid, None)
         return walk
@@ -146,7 +146,7 @@ class FrameReader:
         status = wire.NO_THREAD
         interpreters: list[int] = []
         at = self._memory.number(self._first)
-        while at and len(interpreters) < _MOST_INTERPRETERS:
+        while at and len(interpreters) < MOST_INTERPRETERS:
             interpreters.append(at)
             at = self._memory.number(at + self._threads.next_interpreter)
         self._only = interpreters[0] if len(interpreters) == 1 else 0
@@ -164,7 +164,7 @@ class FrameReader:
 
     def _states(self, interpreters: list[int]) -> Iterator[tuple[int, bytes]]:
         """Give the addresses of thread states, and what they begin with."""
-        left = _MOST_THREADS
+        left = MOST_PYTHON_THREADS
         for interpreter in interpreters:
             at = self._memory.number(interpreter + self._threads.threads)
             while at and left:

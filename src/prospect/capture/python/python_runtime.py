@@ -12,6 +12,7 @@ from __future__ import annotations
 from prospect.abi import bpf as abi
 from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_PYTHON_STEPS
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.python.interpreters import ENTRY as AT
@@ -67,8 +68,6 @@ _MOST_COPIES = 1 << 16
 # An element of the map of threads: a task, its image, and the address of the thread's state; or 0
 # and the state and the interpreter at which the search for it goes on. Other tasks overwrite it.
 _TASK, _IMAGE, _STATE, _NEXT_STATE, _NEXT_INTERPRETER = 0, 8, 16, 24, 32
-# Interpreters and threads that one sample looks at, at most; the next one goes on from there.
-_MOST_STEPS = 16
 # Slots, as long as no name is looked for.
 _WHO, _LATER, _THREAD = TAG, POINTER, CODE
 
@@ -188,7 +187,7 @@ def _search() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "searched")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
-    yield asm.jump_if(abi.BPF_JGT, ROW, _MOST_STEPS, "searched")
+    yield asm.jump_if(abi.BPF_JGT, ROW, MOST_PYTHON_STEPS, "searched")
     yield from follow(AT["threads"], _THREAD, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield from follow(AT["next_interpreter"], _LATER, "no_key")
@@ -197,7 +196,7 @@ def _search() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "interpreter")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
-    yield asm.jump_if(abi.BPF_JGT, ROW, _MOST_STEPS, "pause")
+    yield asm.jump_if(abi.BPF_JGT, ROW, MOST_PYTHON_STEPS, "pause")
     yield from _check_state("other_thread", "idle_thread", "met")
     yield Label("idle_thread")
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 1)

@@ -11,6 +11,16 @@ from itertools import chain, islice
 
 from prospect.abi import runtime_frames as wire
 from prospect.abi.cpython import PTHREAD_TID_OFFSETS
+from prospect.capture.capture_limits import (
+    MOST_CANDIDATES,
+    MOST_FAILURES,
+    MOST_KNOWN_PROCESSES,
+    MOST_KNOWN_THREADS,
+    MOST_LINKED,
+    MOST_REFUSALS,
+    MOST_SEARCHED_BYTES,
+    MOST_SEARCHED_MAPPINGS,
+)
 from prospect.capture.kernel.procfs import read_if_there, read_maps
 from prospect.capture.machine.runtime_processes import (
     READ_FROM_MEMORY,
@@ -37,10 +47,6 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.walk_state import WalkState
     from prospect.capture.v8.sampled_stacks import StackWalker
 
-# The oldest are looked at again when there are more.
-_MOST_PROCESSES = 1 << 14
-_MOST_THREADS = 1 << 12
-_MOST_REFUSALS = 1 << 10
 _USER = 1
 # A process whose files could not be read is looked at again.
 _AGAIN_NS, _NEVER_NS = 1_000_000_000, 1 << 63
@@ -91,7 +97,7 @@ class SampledProcess:
 
     def note(self, tid: int, time_ns: int, record: bytes) -> None:
         """Note what a thread ran at a sample."""
-        if len(self.before) >= _MOST_THREADS and tid not in self.before:
+        if len(self.before) >= MOST_KNOWN_THREADS and tid not in self.before:
             self.before.clear()
         self.before[tid] = time_ns, record
 
@@ -105,7 +111,7 @@ class SampledProcess:
         if self._shares_numbers:
             return tid
         if tid not in self._own:
-            if len(self._own) >= _MOST_THREADS:
+            if len(self._own) >= MOST_KNOWN_THREADS:
                 self._own.clear()
             self._own[tid] = tid
             for line in read_if_there(f"/proc/{self.pid}/task/{tid}/status").splitlines():
@@ -157,7 +163,7 @@ class SampledProcesses:
             del self._again_ns[pid]
             self._known.pop(pid, None)
         if pid not in self._known:
-            while len(self._known) >= _MOST_PROCESSES:
+            while len(self._known) >= MOST_KNOWN_PROCESSES:
                 del self._known[next(iter(self._known))]
             self._known[pid] = self._found(pid)
         return self._known[pid]
@@ -192,7 +198,7 @@ class SampledProcesses:
     def refused(self, pid: int) -> None:
         """Note that a process may not be read."""
         self._known[pid] = None
-        if len(self._refused) < _MOST_REFUSALS:
+        if len(self._refused) < MOST_REFUSALS:
             self._refused[pid] = refusal(pid)
 
     def pid_of(self, image: int) -> int:
@@ -224,9 +230,9 @@ class SampledProcesses:
             interpreter = self._interpreter(pid)
             if interpreter is None:
                 return None
-            while len(self._images) >= _MOST_PROCESSES:
+            while len(self._images) >= MOST_KNOWN_PROCESSES:
                 del self._images[next(iter(self._images))]
-                self._pids.pop(self._met - _MOST_PROCESSES, None)
+                self._pids.pop(self._met - MOST_KNOWN_PROCESSES, None)
             self._met += 1
             self._images[key] = self._met, interpreter
             self._pids[self._met] = pid
@@ -262,7 +268,7 @@ class SampledProcesses:
             self._state.count(missed=1)
             return None
         if answer.is_held_up or answer.is_missing:
-            while len(self._again_ns) >= _MOST_PROCESSES:
+            while len(self._again_ns) >= MOST_KNOWN_PROCESSES:
                 del self._again_ns[next(iter(self._again_ns))]
             self._again_ns[mapping.pid] = monotonic_ns() + _AGAIN_NS
         self._state.count(missed=answer.is_missing, held_up=answer.is_held_up)
@@ -285,12 +291,6 @@ class SampledProcesses:
 _TID_OFFSET = PTHREAD_TID_OFFSETS[0]
 _SELF_OFFSET = 16
 _LIST_OFFSET, _ALIGNMENT = _TID_OFFSET - 16, 64
-# What one search looks at: so much at the end of each mapping without a file, the first of them.
-_MOST_BYTES, _MOST_MAPPINGS = 1 << 15, 256
-# Searches for threads that were not found, of a process.
-_MOST_FAILURES = 16
-_MOST_CANDIDATES = 16
-_MOST_LINKED = 1024
 
 
 class ThreadPointers:
@@ -307,14 +307,14 @@ class ThreadPointers:
         if found and self._is_of(found, tid):
             return found
         self._known.pop(tid, None)
-        if self._failures >= _MOST_FAILURES:
+        if self._failures >= MOST_FAILURES:
             return 0
-        candidates = islice(self._candidates(tid), _MOST_CANDIDATES)
+        candidates = islice(self._candidates(tid), MOST_CANDIDATES)
         found = next((one for one in candidates if self._is_of(one, tid)), 0)
         found = found or self._linked(tid)
         if not found:
             self._failures += 1
-        elif len(self._known) < _MOST_THREADS:
+        elif len(self._known) < MOST_KNOWN_THREADS:
             self._known[tid] = found
         return found
 
@@ -331,10 +331,10 @@ class ThreadPointers:
 
     def _linked(self, tid: int) -> int:
         """Return the pointer of a thread to which others' lead; 0 if none does."""
-        known = list(self._known.values())[-_MOST_CANDIDATES:]
-        for other in chain(known, islice(self._others(), _MOST_CANDIDATES)):
+        known = list(self._known.values())[-MOST_CANDIDATES:]
+        for other in chain(known, islice(self._others(), MOST_CANDIDATES)):
             at = other
-            for _ in range(_MOST_LINKED):
+            for _ in range(MOST_LINKED):
                 try:
                     at = self._memory.number(at + _LIST_OFFSET) - _LIST_OFFSET
                 except OSError:
@@ -356,7 +356,7 @@ class ThreadPointers:
     def _ends(self) -> Iterator[tuple[int, bytes]]:
         """Give the ends of mappings that may have such structures, and where these begin."""
         for mapped, end in self._mappings():
-            begin = max(mapped, end - _MOST_BYTES)
+            begin = max(mapped, end - MOST_SEARCHED_BYTES)
             try:
                 yield begin, self._memory.read(begin, end - begin)
             except UnreadableError:
@@ -364,7 +364,7 @@ class ThreadPointers:
 
     def _mappings(self) -> Iterator[tuple[int, int]]:
         """Give begin and end of writable memory without a file."""
-        left = _MOST_MAPPINGS
+        left = MOST_SEARCHED_MAPPINGS
         try:
             lines = read_maps(self._memory.pid).splitlines()
         except OSError:

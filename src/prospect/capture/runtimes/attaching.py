@@ -13,6 +13,7 @@ import struct
 from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_IMAGES
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import assemble, bounded
 from prospect.capture.kernel.kernel_types import BTF_FILE, kernel_types, task_offsets
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from prospect.capture.kernel.kernel_types import TaskOffsets
     from prospect.capture.runtimes.walk_parts import Maps
 
-# The oldest go when there are more: of a build that runs Python again and again.
-_MOST_IMAGES = 8192
 _MOST_RUNTIMES = 16
 _ENTRY = runtime_processes.KEY.size, image_entry.ENTRY_BYTES
 _FIRST = bytes(4)  # the key of an array's first element
@@ -145,7 +144,7 @@ def attach_walker(
     array = abi.BPF_MAP_TYPE_ARRAY
     cpus = max(outputs, default=0) + 1
     layouts = (
-        ("images", abi.BPF_MAP_TYPE_LRU_HASH, *_ENTRY, _MOST_IMAGES),
+        ("images", abi.BPF_MAP_TYPE_LRU_HASH, *_ENTRY, MOST_IMAGES),
         ("walks", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, _MOST_RUNTIMES),
         ("output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus),
         ("scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1),

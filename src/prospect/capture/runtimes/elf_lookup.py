@@ -13,6 +13,18 @@ import os
 import struct
 from itertools import takewhile
 
+from prospect.capture.capture_limits import (
+    LONGEST_SYMBOL,
+    MOST_CHAIN,
+    MOST_DYNAMIC,
+    MOST_ELF_SECTIONS,
+    MOST_READ_BYTES,
+    MOST_READS,
+    MOST_SECTION_NAMES,
+    MOST_SEGMENTS,
+    MOST_SYMBOL_TRIES,
+    MOST_TABLE_BYTES,
+)
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -33,18 +45,7 @@ _SHT_SYMTAB = 2
 _DT_NULL, _DT_NEEDED, _DT_HASH, _DT_STRTAB, _DT_SYMTAB = 0, 1, 4, 5, 6
 _DT_GNU_HASH = 0x6FFFFEF5
 
-# An interpreter of usual size takes 40 KB in 60 pieces; one that is linked statically 2 MB in 70.
-MOST_BYTES = 16 << 20
-MOST_READS = 2048
-_MOST_ROWS = 256
-_MOST_SECTIONS = 512
-_MOST_DYNAMIC = 1024
-_MOST_CHAIN = 512
 _CHAIN_PIECE = 32
-_MOST_TABLE_BYTES = 6 << 20
-_LONGEST_NAME = 32
-_MOST_SECTION_NAMES = 1 << 14
-_MOST_TRIES = 4096
 
 
 class Segment(NamedTuple):
@@ -72,13 +73,13 @@ class File:
             struct.error: it is cut.
         """
         self._fd = fd
-        self._bytes_left, self._reads_left = MOST_BYTES, MOST_READS
+        self._bytes_left, self._reads_left = MOST_READ_BYTES, MOST_READS
         header = _HEADER.unpack(self.read(0, _HEADER.size))
         if header[:3] != (b"\x7fELF", _ELF64, _LITTLE_ENDIAN):
             raise ValueError("no ELF file of 64 bits")
         self.kind, self.machine = header[3], header[4]
         self._sections, self._names_row = (header[8], header[13], header[14]), header[15]
-        rows = list(self._rows(_SEGMENT, header[7], header[11], header[12], _MOST_ROWS))
+        rows = list(self._rows(_SEGMENT, header[7], header[11], header[12], MOST_SEGMENTS))
         self.segments = tuple(
             Segment(row[2], row[3], row[5], bool(row[1] & _PF_X))
             for row in rows
@@ -120,7 +121,7 @@ class File:
     def libraries(self) -> list[bytes]:
         """Return the names of the libraries that it is linked with; raises as `read`."""
         names = (value for tag, value in self._dynamic if tag == _DT_NEEDED)
-        return [self._name(one, _LONGEST_NAME) for one in names]
+        return [self._name(one, LONGEST_SYMBOL) for one in names]
 
     def find(self, names: Iterable[bytes]) -> dict[bytes, tuple[int, int]]:
         """Return value and size of those symbols that the file defines; raises as `read`."""
@@ -134,9 +135,9 @@ class File:
         rows = self._section_rows()
         if self._names_row < len(rows):
             names = rows[self._names_row]
-            text = self.read(names[4], min(names[5], _MOST_SECTION_NAMES))
+            text = self.read(names[4], min(names[5], MOST_SECTION_NAMES))
             for row in rows:
-                if text[row[0] : row[0] + _LONGEST_NAME].split(b"\0", 1)[0] == name:
+                if text[row[0] : row[0] + LONGEST_SYMBOL].split(b"\0", 1)[0] == name:
                     return row[3], row[5]
         return 0, 0
 
@@ -148,10 +149,10 @@ class File:
         return _whole_rows(form, self.read(at, each * count))
 
     def _section_rows(self) -> list[tuple[int, ...]]:
-        return list(self._rows(_SECTION, *self._sections, _MOST_SECTIONS))
+        return list(self._rows(_SECTION, *self._sections, MOST_ELF_SECTIONS))
 
     def _dynamic_entries(self, address: int, size: int) -> list[tuple[int, int]]:
-        data = self.at(address, min(size, _MOST_DYNAMIC * _DYNAMIC.size))
+        data = self.at(address, min(size, MOST_DYNAMIC * _DYNAMIC.size))
         rows = takewhile(lambda row: row[0] != _DT_NULL, _whole_rows(_DYNAMIC, data))
         return [(tag, value) for tag, value in rows]
 
@@ -177,7 +178,7 @@ class File:
         places = at + _GNU_HASH.size + 8 * bloom
         (number,) = struct.unpack("<I", self.at(places + 4 * (wanted % max(buckets, 1)), 4))
         chain = places + 4 * buckets
-        for begin in range(0, _MOST_CHAIN if number >= first else 0, _CHAIN_PIECE):
+        for begin in range(0, MOST_CHAIN if number >= first else 0, _CHAIN_PIECE):
             data = self.at(chain + 4 * (number + begin - first), 4 * _CHAIN_PIECE)
             for step, (one,) in enumerate(_whole_rows(_LINK, data)):
                 if one | 1 == wanted | 1:
@@ -192,7 +193,7 @@ class File:
             wanted = (wanted ^ (wanted >> 24 & 0xF0)) & 0x0FFFFFFF
         buckets, _ = struct.unpack("<II", self.at(at, 8))
         place = at + 8 + 4 * (wanted % max(buckets, 1))
-        for _ in range(_MOST_CHAIN):
+        for _ in range(MOST_CHAIN):
             (number,) = struct.unpack("<I", self.at(place, 4))
             if not number:
                 return
@@ -203,7 +204,7 @@ class File:
         """Search the table of all symbols, which programs have that are not stripped."""
         rows = self._section_rows()
         table = next((row for row in rows if row[1] == _SHT_SYMTAB and row[6] < len(rows)), None)
-        if table is None or max(table[5], rows[table[6]][5]) > _MOST_TABLE_BYTES:
+        if table is None or max(table[5], rows[table[6]][5]) > MOST_TABLE_BYTES:
             return {}
         symbols = self.read(table[4], table[5])
         text = self.read(rows[table[6]][4], rows[table[6]][5])
@@ -211,7 +212,7 @@ class File:
         for name in names:
             number = text.find(b"\0" + name + b"\0") + 1
             word, at = struct.pack("<I", number), -1
-            for _ in range(_MOST_TRIES if number else 0):
+            for _ in range(MOST_SYMBOL_TRIES if number else 0):
                 at = symbols.find(word, at + 1)
                 if at < 0:
                     break

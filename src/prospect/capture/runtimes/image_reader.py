@@ -12,6 +12,13 @@ import os
 import select
 import time
 
+from prospect.capture.capture_limits import (
+    FILE_ANSWER_S,
+    MOST_MESSAGE,
+    MOST_READ_USERS,
+    MOST_USER_FILES,
+    MOST_WAITS,
+)
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import Mounts
 from prospect.capture.machine.mapping_records import MappingRecord
@@ -32,12 +39,6 @@ if TYPE_CHECKING:
     Identity = tuple[int, int, int]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_ANSWER_S, _MOST_WAITS = 1.0, 8
-# A pipe takes as much at once.
-_MOST_MESSAGE = 1 << 16
-# Files that a reader remembers for each user; the oldest are forgotten.
-_MOST_FILES = 64
-_MOST_USERS = 256
 # The first word of a question that is not about a mapping.
 _FUNCTIONS = "functions"
 
@@ -88,7 +89,7 @@ class ImageReader(Closing):
             os.write(self._ask_fd, marshal.dumps(_as_plain((mapping, uid))))
             data = b""
             if self._has_answered():
-                data = os.read(self._answer_fd, _MOST_MESSAGE)
+                data = os.read(self._answer_fd, MOST_MESSAGE)
             if data:
                 found, *rest = marshal.loads(data)  # noqa: S302 - by a fork of this process
                 return Answer(_from_plain(found), *rest)
@@ -108,7 +109,7 @@ class ImageReader(Closing):
             self.start()
         try:
             os.write(self._ask_fd, marshal.dumps(_as_plain((_FUNCTIONS, question))))
-            data = os.read(self._answer_fd, _MOST_MESSAGE) if self._has_answered() else b""
+            data = os.read(self._answer_fd, MOST_MESSAGE) if self._has_answered() else b""
             if data:
                 return Functions(*marshal.loads(data))  # noqa: S302 - by a fork of this process
         except OSError:
@@ -118,8 +119,8 @@ class ImageReader(Closing):
 
     def _has_answered(self) -> bool:
         """Wait for the answer, longer if the reader only waits for a CPU."""
-        for _ in range(_MOST_WAITS):
-            if select.select((self._answer_fd,), (), (), _ANSWER_S)[0]:
+        for _ in range(MOST_WAITS):
+            if select.select((self._answer_fd,), (), (), FILE_ANSWER_S)[0]:
                 return True
             stat = read_if_there(f"/proc/{self._child.pid}/stat")
             if not stat.rpartition(b") ")[2].startswith(b"R"):
@@ -168,7 +169,7 @@ def _answer(asked_fd: int, answer_fd: int, stop_fd: int) -> None:
     functions: FunctionRecords | None = None
     while True:
         ready = select.select((asked_fd, stop_fd), (), ())[0]
-        if stop_fd in ready or not (data := os.read(asked_fd, _MOST_MESSAGE)):
+        if stop_fd in ready or not (data := os.read(asked_fd, MOST_MESSAGE)):
             return
         question = marshal.loads(data)  # noqa: S302 - by the process that forked this one
         begun_s = time.process_time()
@@ -220,12 +221,12 @@ class _Files:
             name = mapping.path.rpartition(b"/")[2]
             mine = self._known.pop(uid, {})
             self._known[uid] = mine
-            _make_room(self._known, _MOST_USERS)
+            _make_room(self._known, MOST_READ_USERS)
             known = mine.pop((*mapping.file, name), None)
             if known is None or known[0] != identity:
                 known = identity, _read(path_fd, name)
             mine[(*mapping.file, name)] = known
-            _make_room(mine, _MOST_FILES)
+            _make_room(mine, MOST_USER_FILES)
             return known[1]
         except OSError:
             return Answer(is_missing=True)

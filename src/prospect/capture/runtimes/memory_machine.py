@@ -18,6 +18,7 @@ import operator
 import struct
 
 from prospect.abi import bpf as abi
+from prospect.capture.capture_limits import MOST_STEPS
 from prospect.capture.kernel.bpf_assembler import Label, Reg
 from prospect.capture.runtimes import image_entry
 from prospect.capture.runtimes.process_memory import UnreadableError
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     # Operation, registers, offset, immediate, and the place that a jump goes to.
     Step = tuple[int, int, int, int, int, int]
 
-MOST_STEPS = 60_000
 # Maps and the stack, each of which is an area of memory: the number of one is above its addresses.
 _AREA_SHIFT = 56
 _OFFSET_MASK = (1 << _AREA_SHIFT) - 1

@@ -17,7 +17,5 @@ OF_IMAGE = Bound(2 << 20, 13)
 OF_USER = Bound(64 << 20, 11)
 # All names of a CPU: its ring, which is drained many times a second, has room for samples too.
 OF_CPU = Bound(1 << 17, 9)
-# Bytes after which a sample sends no further name.
-MOST_A_SAMPLE = 1 << 14
 # Bytes of the headers and samples around a name, a file and lines, however short these are.
 NAME_COST = 512

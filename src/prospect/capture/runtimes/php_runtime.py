@@ -16,6 +16,7 @@ import struct
 from prospect.abi import bpf as abi
 from prospect.abi import php
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_PHP_GETTER_BYTES, MOST_PHP_GLOBALS
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
@@ -71,14 +72,12 @@ _AT_ONE_PLACE, _FIXED, _BY_OFFSET = range(3)
 # mov imm32, %rax; mov disp32(%rip), %rax; maybe after endbr64.
 _MOVE_NUMBER, _MOVE_MEMORY = b"\x48\xc7\xc0", b"\x48\x8b\x05"
 _MOVE_BYTES, _LANDING = 7, b"\xf3\x0f\x1e\xfa"
-_MOST_CODE_BYTES = 128
 # cmpq $0, disp32(%rip), which ends a byte later; cmpq $0, disp32(%register), or of the sum of two.
 _COMPARE_HERE, _COMPARE = b"\x48\x83\x3d", b"\x48\x83"
 _COMPARE_BYTES, _OF_SUM = 8, 0xBC
 # mov disp32(%register), %register: the file is nearer than anything in the globals.
 _LOAD = b"\x48\x8b"
 _NEAREST, _FARTHEST = 0x60, 0x140
-_MOST_GLOBALS = 1 << 14
 _BLOCK_END = 1 << 24
 
 AT = Fields(("current", "storage"), ("frame_bytes", "file", "access", "offset", "in_globals"))
@@ -92,18 +91,19 @@ def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001
         return None
     if _GLOBALS not in symbols and _WITH_THREADS not in symbols:
         return None
-    globals_at, size = symbols.get(_GLOBALS, (0, _MOST_GLOBALS))
+    globals_at, size = symbols.get(_GLOBALS, (0, MOST_PHP_GLOBALS))
     current, name = (
-        file.at(symbols[one][0], min(symbols[one][1], _MOST_CODE_BYTES)) for one in (_RUNS, _FILE)
+        file.at(symbols[one][0], min(symbols[one][1], MOST_PHP_GETTER_BYTES))
+        for one in (_RUNS, _FILE)
     )
     offset = _current_offset(current, symbols[_RUNS][0] - globals_at)
     file_offset = _file_offset(name)
-    if not 0 < offset < min(size, _MOST_GLOBALS) or not file_offset:
+    if not 0 < offset < min(size, MOST_PHP_GLOBALS) or not file_offset:
         return Unknown(wire.PHP, 0)
     place: tuple[int, int, int] | None = (_AT_ONE_PLACE, 0, 0)
     if _GLOBALS not in symbols:
         at, size = symbols.get(_BLOCK, (0, 0))
-        place = _block_place(file.at(at, min(size, _MOST_CODE_BYTES)) if size else b"", at)
+        place = _block_place(file.at(at, min(size, MOST_PHP_GETTER_BYTES)) if size else b"", at)
         globals_at = symbols[_WITH_THREADS][0] - offset
     if place is None:
         return Unknown(wire.PHP, 0)

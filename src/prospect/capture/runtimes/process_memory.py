@@ -13,6 +13,7 @@ import ctypes
 import os
 import struct
 
+from prospect.capture.capture_limits import MOST_MEMORY_PIECES
 from prospect.capture.kernel.procfs import read_setting
 from prospect.light import monotonic_ns
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SYSCALLS = {"x86_64": 310, "aarch64": 270}
-# Pieces that one call reads, and bytes of all of them: each is bounded by its reader.
-_MOST_PIECES = 256
+# Bytes of all pieces that one call reads.
 _BUFFER_BYTES = 1 << 16
 _PIECE = struct.Struct("=QQ")
 PAGE = 4096
@@ -66,7 +66,7 @@ class ProcessMemory:
         Raises:
             UnreadableError: one of them cannot be read.
         """
-        if len(pieces) > _MOST_PIECES:
+        if len(pieces) > MOST_MEMORY_PIECES:
             raise UnreadableError
         total = sum(size for _, size in pieces)
         packed = b"".join(_PIECE.pack(address & (1 << 64) - 1, size) for address, size in pieces)
@@ -96,7 +96,7 @@ class ProcessMemory:
         Raises:
             UnreadableError: not all of them can be read.
         """
-        if not 0 < size <= _BUFFER_BYTES or count > _MOST_PIECES:
+        if not 0 < size <= _BUFFER_BYTES or count > MOST_MEMORY_PIECES:
             raise UnreadableError
         done = self._call(self._number, self.pid, self._local, 1, remote, count, 0)
         if done != size:

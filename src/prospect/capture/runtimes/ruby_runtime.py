@@ -21,6 +21,11 @@ import struct
 from prospect.abi import bpf as abi
 from prospect.abi import ruby
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import (
+    MOST_MODULES,
+    MOST_NAME_CODE_BYTES,
+    MOST_RUBY_GETTER_BYTES,
+)
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
@@ -69,11 +74,9 @@ if TYPE_CHECKING:
 
 _VERSION, _THREAD, _LOOP = b"ruby_api_version", b"rb_thread_current", b"rb_vm_exec"
 _CONTEXT = b"ruby_current_execution_context_ptr"
-_MOST_CODE_BYTES = 64
 # How code finds the pointer: at an offset from the thread pointer, by a module and an offset in
 # its storage, by such an offset in memory, or at an address.
 _FIXED, _BY_MODULE, _BY_OFFSET, _GLOBAL = range(4)
-_MOST_MODULES = 1024
 _MOST_STACK_WORDS = 1 << 28
 # lea disp32(%rip), %rdi with a prefix; mov %fs:disp32, %rax; mov disp32(%rip), %rax.
 _LEA, _LOAD_FIXED, _LOAD_OFFSET = b"\x66\x48\x8d\x3d", b"\x64\x48\x8b\x04\x25", b"\x48\x8b\x05"
@@ -99,7 +102,7 @@ def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG00
     if _CONTEXT in symbols:
         place: tuple[int, int, int] | None = (_GLOBAL, symbols[_CONTEXT][0], 0)
     else:
-        place = _storage(file.at(address, min(size, _MOST_CODE_BYTES)), address)
+        place = _storage(file.at(address, min(size, MOST_RUBY_GETTER_BYTES)), address)
     if layout is None or place is None:
         return Unknown(wire.RUBY, version)
     access, storage, offset = place
@@ -172,7 +175,7 @@ def _find_context() -> Iterator[Item]:
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
     yield asm.jump_if(abi.BPF_JEQ, R1, _BY_OFFSET, "from_thread")
     # The vector of the thread's storage has 16 bytes for each module.
-    yield asm.jump_if(abi.BPF_JGE, R3, _MOST_MODULES, "no_key")
+    yield asm.jump_if(abi.BPF_JGE, R3, MOST_MODULES, "no_key")
     yield asm.load(abi.BPF_DW, R3, FP, THREAD_POINTER)
     yield asm.alu(abi.BPF_ADD, R3, 8)
     yield from read(PAIR, 8)
@@ -436,8 +439,6 @@ AT = Fields(
     ("storage", "symbols", "path_key"),
     ("access", "offset", "class_path", *ruby.RubyLayout._fields),
 )
-# As much of these functions as is read, and of the one that rb_id2str() goes on with.
-_MOST_NAME_CODE_BYTES = 128
 _JUMP, _PADDED = 0xE9, b"\xf3\x0f\x1e\xfa"
 # cmp %r32, disp32(%rip) or the other way round; mov disp32(%rip), %r64 with its prefixes.
 _COMPARES, _LOADS, _REX_LOADS = (0x39, 0x3B), 0x8B, (0x48, 0x4C)
@@ -459,9 +460,9 @@ def find_symbols(file: File, symbols: dict[bytes, tuple[int, int]]) -> int:
     if TABLE in symbols:
         return symbols[TABLE][0]
     address, size = symbols.get(NAME_OF, (0, 0))
-    code = file.at(address, min(size, _MOST_NAME_CODE_BYTES)) if size else b""
+    code = file.at(address, min(size, MOST_NAME_CODE_BYTES)) if size else b""
     target = _jumps_to(code, address)
-    more = file.at(target, _MOST_NAME_CODE_BYTES) if target else b""
+    more = file.at(target, MOST_NAME_CODE_BYTES) if target else b""
     return table_of(((code, address), (more, target)))
 
 
@@ -512,7 +513,7 @@ def path_place(code: bytes, address: int) -> tuple[int, int]:
 def find_path(file: File, symbols: dict[bytes, tuple[int, int]]) -> tuple[int, int]:
     """Return what `path_place` does of a file."""
     address, size = symbols.get(CLASS_NAME, (0, 0))
-    return path_place(file.at(address, min(size, _MOST_NAME_CODE_BYTES)) if size else b"", address)
+    return path_place(file.at(address, min(size, MOST_NAME_CODE_BYTES)) if size else b"", address)
 
 
 def identify_method(shown: str, left_out: str) -> Iterator[Item]:

@@ -10,6 +10,7 @@ import mmap
 import os
 
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import READER_LAST_WORD_S
 from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel.own_process import come_first
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.attaching import Walker
 
 _PROGRAM = "prospect.capture.runtimes.runtime_reader"
-_LAST_WORD_S = 0.5
 _OTHERS = (
     "another tracer's programs (BPF) take more than 2% of the CPUs' time, and as many samples would"
     " be lost; --python reads them anyway"
@@ -266,7 +266,7 @@ class RuntimeFrames(Closing):
         if not self.child.pid:
             return
         self.child.stop()
-        ended = self.child.reap(_LAST_WORD_S)
+        ended = self.child.reap(READER_LAST_WORD_S)
         if ended and self.child.status:
             self._failure = f"their watcher failed with status {self.child.status}"
         elif not ended:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from prospect.capture.capture_limits import FILES_S, HELD_UP_S, MOST_HELD_UP, MOST_USERS
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.runtimes.image_reader import Answer
 
@@ -16,14 +17,10 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapping_records import MappingRecord
     from prospect.capture.runtimes.image_reader import ImageReader
 
-# CPU time for reading files: at once, and each second.
-_FILES_S, _FILES_SHARE = 0.25, 0.01
+# CPU time for reading files, each second.
+_FILES_SHARE = 0.01
 # Mappings to look at: at once, and each second and CPU; a CPU starts no more interpreters.
 _MAPPINGS, _MAPPINGS_A_S = 500.0, 200.0 * (os.cpu_count() or 1)
-# How long a device that did not answer is left alone, and a user who has several such devices.
-# Root alone can mount those of other users.
-_HELD_UP_S, _MOST_HELD_UP = 60.0, 3
-_MOST_USERS = 1 << 12
 _NOBODY = 65534
 
 
@@ -40,7 +37,7 @@ class _Use:
 
     def __init__(self, now: float) -> None:
         self.at = now
-        self.files_s = _FILES_S
+        self.files_s = FILES_S
         self.mappings = _MAPPINGS
         self.held_up: dict[tuple[int, int], float] = {}
 
@@ -65,7 +62,7 @@ class Users:
         """Return whether files of a device that a user's processes map may be read."""
         use = self._use(uid)
         use.held_up = {one: until for one, until in use.held_up.items() if until > use.at}
-        is_held_up = device in use.held_up or (uid and len(use.held_up) >= _MOST_HELD_UP)
+        is_held_up = device in use.held_up or (uid and len(use.held_up) >= MOST_HELD_UP)
         return use.files_s > 0 and not is_held_up
 
     def read(self, files: ImageReader, mapping: MappingRecord, uid: int) -> Answer | None:
@@ -89,15 +86,15 @@ class Users:
     def was_held_up(self, uid: int, device: tuple[int, int]) -> None:
         """Note that the file system under a user's file did not answer."""
         use = self._use(uid)
-        use.held_up[device] = use.at + _HELD_UP_S
+        use.held_up[device] = use.at + HELD_UP_S
 
     def _use(self, uid: int) -> _Use:
         now = time.monotonic()
         use = self._uses.pop(uid, None) or _Use(now)
         self._uses[uid] = use
-        if len(self._uses) > _MOST_USERS:
+        if len(self._uses) > MOST_USERS:
             del self._uses[next(iter(self._uses))]
         passed, use.at = now - use.at, now
-        use.files_s = min(use.files_s + passed * _FILES_SHARE, _FILES_S)
+        use.files_s = min(use.files_s + passed * _FILES_SHARE, FILES_S)
         use.mappings = min(use.mappings + passed * _MAPPINGS_A_S, _MAPPINGS)
         return use

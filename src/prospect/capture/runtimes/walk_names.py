@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prospect.abi import bpf as abi
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_NEW
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label, Reg
 from prospect.capture.runtimes import image_entry as entry
@@ -15,7 +16,6 @@ from prospect.capture.runtimes.walk_parts import (
     FRAMES_AT,
     MARK,
     MIX_CODE,
-    MOST_NEW,
     NEW_AT,
     NEW_BITS,
     NEW_ROW,

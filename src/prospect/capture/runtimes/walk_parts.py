@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prospect.abi import bpf as abi
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_NEW
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Instruction, Label, Reg
 from prospect.records import NamedTuple
@@ -66,7 +67,6 @@ NEW_ROW = (CODE, TAG, SIGNATURE, PAIR, HANDLE)
 NEW_AT = _SLOTS_AT + 144
 NEW_ROWS_AT = NEW_AT + 8
 NEW_BITS = 6
-MOST_NEW = 16
 # Then the bytes of names that this sample has sent, and a number of the runtime's.
 SENT_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
 FOUND_AT = SENT_AT + 8

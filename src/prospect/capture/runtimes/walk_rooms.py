@@ -10,18 +10,12 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import bpf as abi
+from prospect.capture.capture_limits import MOST_A_SAMPLE
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes import image_entry as entry
-from prospect.capture.runtimes.name_bounds import (
-    MOST_A_SAMPLE,
-    NAME_COST,
-    OF_CPU,
-    OF_IMAGE,
-    OF_USER,
-    Bound,
-)
+from prospect.capture.runtimes.name_bounds import NAME_COST, OF_CPU, OF_IMAGE, OF_USER, Bound
 from prospect.capture.runtimes.walk_parts import (
     CPU_ROOM_AT,
     ENTRY,

@@ -21,6 +21,7 @@ import time
 from contextlib import suppress
 
 from prospect.abi import runtime_frames as wire
+from prospect.capture.capture_limits import MOST_IMAGE_NUMBERS, READER_HELD_UP_S
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.machine.mapping_records import drained
 from prospect.capture.machine.runtime_processes import WORDS, may_be_runtime, process_key
@@ -49,10 +50,8 @@ _AGAIN_S = 0.003
 # than that took.
 _SEARCH_REST_S, _SEARCH_REST = 1.0, 50
 _COUNTED_S = 10.0
-_MOST_NUMBERS = 1 << 14
 _LONGEST_MS = 3_600_000
 _TRACERS_S = 1.0
-_HELD_UP_S = 1.0
 
 
 def serve(  # noqa: PLR0913 - what a child gets
@@ -242,7 +241,7 @@ class _Watcher:
         answer = self._reader.functions(*question)
         if answer is None:
             # Whose memory holds a reader up has none for a while: it costs the others' time.
-            self._users.has_read(uid, _HELD_UP_S)
+            self._users.has_read(uid, READER_HELD_UP_S)
             self._state.count(held_up=1)
             return 1, (), ()
         self._users.has_read(uid, answer.used_s)
@@ -275,7 +274,7 @@ class _Watcher:
         number = self._numbers.get(key)
         if number is None:
             self._met += 1
-            if len(self._numbers) >= _MOST_NUMBERS:
+            if len(self._numbers) >= MOST_IMAGE_NUMBERS:
                 del self._numbers[next(iter(self._numbers))]
             number = self._numbers[key] = self._met
         if uid not in self._rooms:

@@ -15,6 +15,16 @@ from bisect import bisect_left
 
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
+from prospect.capture.capture_limits import (
+    DEEPEST_INLINED,
+    LARGEST_CODE_BYTES,
+    MOST_ANSWER_BYTES,
+    MOST_CODE_TRIES,
+    MOST_INLINED_CALLS,
+    MOST_NAMED,
+    MOST_OF_CODE_BYTES,
+    MOST_V8_PROCESSES,
+)
 from prospect.capture.runtimes.process_memory import PAGE, ProcessMemory, UnreadableError
 from prospect.capture.v8.functions import FunctionReader, positions, split_position
 from prospect.capture.v8.images import layout_of
@@ -29,11 +39,6 @@ if TYPE_CHECKING:
     from prospect.abi.v8 import Layout
     from prospect.capture.v8.functions import Function
 
-# How far code is searched for its beginning, and words that may be what precedes it.
-_LARGEST_CODE_BYTES = 1 << 18
-_MOST_TRIES = 64
-_MOST_CALLS = 1 << 12
-_DEEPEST = 32
 _INLINED_COUNT = 1
 _SMI_SHIFT = 32
 _CALL = struct.Struct("<QIxxxx")
@@ -99,7 +104,7 @@ class CodeReader:
         tries = 0
         tried: dict[int, bool] = {}
         end = address & -8
-        for page in range(address & -PAGE, max(0, address - _LARGEST_CODE_BYTES), -PAGE):
+        for page in range(address & -PAGE, max(0, address - LARGEST_CODE_BYTES), -PAGE):
             try:
                 words = memoryview(self._memory.read(page, PAGE)).cast("Q")
             except UnreadableError:
@@ -110,7 +115,7 @@ class CodeReader:
                     continue
                 if word not in tried:
                     tries += 1
-                    if tries > _MOST_TRIES:
+                    if tries > MOST_CODE_TRIES:
                         return 0
                     tried[word] = self._is_stream_map(word)
                 if tried[word]:
@@ -143,7 +148,7 @@ class CodeReader:
         )
         inlined = list(_CALL.iter_unpack(calls[: len(calls) // _CALL.size * _CALL.size]))
         shared = [own]
-        for number in range(min(count, _MOST_CALLS)):
+        for number in range(min(count, MOST_INLINED_CALLS)):
             word = self._memory.number(literals - 1 + self._word(number))
             shared.append(word & ~2)  # a weak reference has both low bits
         return _Nodes(self._functions, shared, inlined).code(
@@ -184,7 +189,7 @@ class _Nodes:
     def _node(self, place: int, call: int, depth: int) -> int:
         """Return the number of the node of a place in an inlined call."""
         shared, outer = self._shared[0], -1
-        if 0 <= call < len(self._calls) and depth < _DEEPEST:
+        if 0 <= call < len(self._calls) and depth < DEEPEST_INLINED:
             position, number = self._calls[call]
             if number + 1 < len(self._shared):
                 shared = self._shared[number + 1]
@@ -203,11 +208,6 @@ class _Nodes:
         return 0 if ends is None or place < 0 else bisect_left(ends, place) + 1
 
 
-# What one answer holds, but for the last function or code: it fits into a pipe at once.
-_MOST_ANSWER_BYTES = 1 << 14
-_MOST_OF_CODE_BYTES = 1 << 15
-_MOST_PROCESSES = 64
-_MOST_NAMED = 1 << 14
 _LINE = struct.Struct("<II")
 _LINES = wire.KIND_LINES, 1
 _MASK = (1 << 64) - 1
@@ -233,13 +233,13 @@ class FunctionRecords:
         """
         process = self._processes.pop((pid, image), None) or _Process(pid, image, words)
         self._processes[pid, image] = process
-        while len(self._processes) > _MOST_PROCESSES:
+        while len(self._processes) > MOST_V8_PROCESSES:
             del self._processes[next(iter(self._processes))]
         found: list[bytes] = []
         failed: list[int] = []
         size = 0
         for number, (shared, signed, address) in enumerate(met):
-            if size >= _MOST_ANSWER_BYTES:
+            if size >= MOST_ANSWER_BYTES:
                 return number, tuple(found), tuple(failed)
             try:
                 if address:
@@ -295,11 +295,11 @@ class _Process:
             return []
         found, size = [record], len(record)
         now_ns = monotonic_ns()
-        if len(self._named) > _MOST_NAMED:
+        if len(self._named) > MOST_NAMED:
             self._named.clear()
         for one in zip(code.functions, signed, strict=True):
             again_ns = self._named.get(one, 0) + wire.SENT_AGAIN_S * 1_000_000_000 // 2
-            if now_ns < again_ns or size > _MOST_OF_CODE_BYTES:
+            if now_ns < again_ns or size > MOST_OF_CODE_BYTES:
                 continue
             self._named[one] = now_ns
             found += self.function(*one)

@@ -16,6 +16,16 @@ from array import array
 from bisect import bisect_left
 
 from prospect.abi import v8
+from prospect.capture.capture_limits import (
+    DEEPEST_STRING,
+    LARGEST_SOURCE_BYTES,
+    MOST_FILE_CHARACTERS,
+    MOST_NAME_CHARACTERS,
+    MOST_POSITION_BYTES,
+    MOST_SCRIPTS,
+    MOST_SOURCE_LINES,
+    MOST_STRING_PARTS,
+)
 from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.records import NamedTuple
 
@@ -26,16 +36,7 @@ if TYPE_CHECKING:
     from prospect.abi.v8 import Layout
     from prospect.capture.runtimes.process_memory import ProcessMemory
 
-MOST_NAME_CHARACTERS = 512
-MOST_FILE_CHARACTERS = 1024
-# Sources are read to count their lines: of larger ones only the beginning is.
-LARGEST_SOURCE_BYTES = 16 << 20
-_MOST_SOURCE_LINES = 1 << 19
 _PIECE_BYTES = 1 << 16
-MOST_TABLE_BYTES = 1 << 15
-# Pieces of one string, and strings behind strings.
-MOST_STRING_PARTS, _DEEPEST = 64, 8
-MOST_SCRIPTS = 32
 _MOST_CHARACTERS = 1 << 30
 _SHARED_BYTES = 72
 _SMI_SHIFT = 32
@@ -205,7 +206,7 @@ class FunctionReader:
         if self.type_of(array) not in (self._layout.bytes_type, self._layout.trusted_bytes_type):
             return b""
         size = self._memory.number(array - 1 + v8.ARRAY_LENGTH) >> _SMI_SHIFT
-        if not 0 < size <= MOST_TABLE_BYTES:
+        if not 0 < size <= MOST_POSITION_BYTES:
             return b""
         return self._memory.read(array - 1 + v8.ARRAY_DATA, size)
 
@@ -223,7 +224,7 @@ class FunctionReader:
             for text, width in self._pieces(source, LARGEST_SOURCE_BYTES):
                 ends.extend(at + one for one in _newlines(text, width))
                 at += len(text) // width
-                if len(ends) > _MOST_SOURCE_LINES:
+                if len(ends) > MOST_SOURCE_LINES:
                     break
             while len(self._line_ends) >= MOST_SCRIPTS:
                 del self._line_ends[next(iter(self._line_ends))]
@@ -250,7 +251,7 @@ class FunctionReader:
                 return
             part = todo.pop()
             kind = self.type_of(part.string)
-            if not 0 <= kind < self._layout.not_string or part.depth > _DEEPEST:
+            if not 0 <= kind < self._layout.not_string or part.depth > DEEPEST_STRING:
                 raise UnreadableError
             part = part._replace(end=min(part.end, self._length(part.string)))
             stored = kind & v8.STRING_KIND

@@ -13,6 +13,13 @@ import struct
 from collections import deque
 
 from prospect.abi import bpf as abi
+from prospect.capture.capture_limits import (
+    LARGEST_RECORD_BYTES,
+    MOST_KNOWN,
+    MOST_OF_IMAGE,
+    MOST_READ_TRIES,
+    MOST_WAITING,
+)
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label, Reg
@@ -49,12 +56,7 @@ if TYPE_CHECKING:
 # What the walk tells: image, function, the 8 bytes that tell it from others, and 0; or an address
 # in its compiled code.
 NEWS = struct.Struct("=QQQQ")
-# Functions that wait, of all processes and of one.
-MOST_WAITING, _MOST_OF_IMAGE = 1 << 14, 1 << 12
 _AT_ONCE = 64
-# The number of attempts to read something.
-_MOST_TRIES = 3
-_MOST_KNOWN = 1 << 14
 _SOON_MS = 20
 
 
@@ -122,7 +124,7 @@ class NewFunctions(Closing):
         """Say which process has an image with V8."""
         if image in self._processes:
             return
-        while len(self._processes) >= _MOST_KNOWN:
+        while len(self._processes) >= MOST_KNOWN:
             oldest = self._processes.pop(next(iter(self._processes)))
             self._waiting -= len(oldest.waiting)
         self._processes[image] = _Process(pid, uid, found.words)
@@ -137,7 +139,7 @@ class NewFunctions(Closing):
             process = self._processes.get(image)
             if process is None:
                 continue
-            if self._waiting >= MOST_WAITING or len(process.waiting) >= _MOST_OF_IMAGE:
+            if self._waiting >= MOST_WAITING or len(process.waiting) >= MOST_OF_IMAGE:
                 self.refused[image] = self.refused.get(image, 0) + 1
                 continue
             process.waiting.append((*thing, 0))
@@ -167,7 +169,7 @@ class NewFunctions(Closing):
         self._waiting -= done
         for number in failed:
             *thing, tries = taken[number]
-            if tries < _MOST_TRIES:
+            if tries < MOST_READ_TRIES:
                 process.waiting.append((*thing, tries + 1))
                 self._waiting += 1
         for record in records:
@@ -189,7 +191,6 @@ class NewFunctions(Closing):
 #
 # Defined by: ``net/bpf/test_run.c`` (bpf_prog_test_run_raw_tp), Linux 6.18.
 
-LARGEST_RECORD_BYTES = 1 << 15
 _SIZE = struct.Struct("=Q")
 _ATTEMPTS = 4
 

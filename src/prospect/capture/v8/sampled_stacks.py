@@ -23,6 +23,13 @@ from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
 from prospect.abi.record_layout import layout_of
+from prospect.capture.capture_limits import (
+    LARGEST_STACK_BYTES,
+    MOST_CALLING_FRAMES,
+    MOST_KNOWN_CODE,
+    MOST_OUTER_PAGES,
+    MOST_V8_THREADS,
+)
 from prospect.capture.kernel.procfs import read_maps
 from prospect.capture.runtimes import image_entry
 from prospect.capture.runtimes.process_memory import PAGE, Snapshot, UnreadableError
@@ -49,20 +56,14 @@ _COPY = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER
 _WORD, _WORDS = struct.Struct("<Q"), struct.Struct("<QQ")
 _SMI_SHIFT = 32
 _MOST_OFFSET, _HALF = 1 << 24, (1 << 32) - 1
-# Pages that one walk reads of the outer part of a stack.
-_MOST_PAGES = 2 * wire.MOST_FRAMES
-_LARGEST_STACK_BYTES = 8 << 20
-_MOST_CANDIDATES = 16
 _ADDRESSES = range(1 << 16, 1 << 47)
 _CODE_BYTES = 128 << 20
 # Mappings are looked at again so much later if an address seems to be in none.
 _AGAIN_NS = 100_000_000
 # Frame types that may be the innermost ones are below this.
 _MOST_TYPE = 64
-_MOST_THREADS = 1 << 12
 _PIECE_BITS = 8
 _USER = 1
-_MOST_KNOWN = 1 << 16
 
 
 class Sampled(NamedTuple):
@@ -115,7 +116,7 @@ class _Stack:
     def __init__(self, memory: ProcessMemory, sampled: Sampled) -> None:
         self._begin, self._copy = sampled.stack_pointer, sampled.stack
         self._last = len(sampled.stack) - 8
-        self._others = Snapshot(memory, _MOST_PAGES)
+        self._others = Snapshot(memory, MOST_OUTER_PAGES)
 
     def __getitem__(self, address: int) -> int:
         at = address - self._begin
@@ -165,7 +166,7 @@ class StackWalker:
         isolate = self._isolate(tid, sampled.r13 - v8.ISOLATE_REGISTER_BIAS, is_sure=runs)
         status = wire.NO_FRAME if isolate else wire.NO_THREAD
         begins = iter([sampled.frame]) if runs else self._callers(isolate, sampled, stack)
-        for begin in islice(begins, _MOST_CANDIDATES if isolate else 0):
+        for begin in islice(begins, MOST_CALLING_FRAMES if isolate else 0):
             frames, status = self._walked(begin, sampled, stack, runs=runs)
             if status != wire.FAULT:
                 break
@@ -183,7 +184,7 @@ class StackWalker:
             except UnreadableError:
                 begin = end = 0
             if begin and end - begin == self._layout.first_bytes:
-                if len(self._isolates) >= _MOST_THREADS:
+                if len(self._isolates) >= MOST_V8_THREADS:
                     self._isolates.clear()
                 isolate, builtins = self._isolates[tid] = maybe, begin
         self._builtins = builtins
@@ -252,7 +253,7 @@ class StackWalker:
 
     def _is_frame(self, frame: int, sampled: Sampled, stack: _Stack) -> bool:
         """Return whether there is a frame that JavaScript's code made."""
-        if frame % 8 or not 0 <= frame - sampled.stack_pointer < _LARGEST_STACK_BYTES:
+        if frame % 8 or not 0 <= frame - sampled.stack_pointer < LARGEST_STACK_BYTES:
             return False
         try:
             context = stack[frame + v8.FRAME_CONTEXT]
@@ -260,7 +261,7 @@ class StackWalker:
             caller = stack[frame + v8.FRAME_CALLER]
         except UnreadableError:
             return False
-        if not frame < caller < frame + _LARGEST_STACK_BYTES:
+        if not frame < caller < frame + LARGEST_STACK_BYTES:
             return False
         if context in self._exits and self._in_file == _ADDRESSES.stop:
             begin, end = self.placed.text
@@ -275,7 +276,7 @@ class StackWalker:
         begin, end = self.placed.text
         at, mark = (sampled.instruction, v8.RUNS) if runs else (0, 0)
         for _ in range(wire.MOST_FRAMES + 1):
-            if frame % 8 or not 0 <= frame - sampled.stack_pointer < _LARGEST_STACK_BYTES:
+            if frame % 8 or not 0 <= frame - sampled.stack_pointer < LARGEST_STACK_BYTES:
                 raise UnreadableError
             context, caller = stack[frame + v8.FRAME_CONTEXT], stack[frame + v8.FRAME_CALLER]
             if context & 1:
@@ -421,7 +422,7 @@ class SampleReader:
         for shared, signed, address in met:
             thing = image, shared, signed, address >> _PIECE_BITS
             if thing not in self._known:
-                if len(self._known) >= _MOST_KNOWN:
+                if len(self._known) >= MOST_KNOWN_CODE:
                     self._known.clear()
                 self._known.add(thing)
                 self._news.append(NEWS.pack(image, shared, signed, address))
