@@ -171,6 +171,17 @@ def test_pods_of_files_and_their_own_containers(tmp_path):
     assert service_of(group, names(tmp_path).of([group])) == f"pod shop/{NAME}"
 
 
+def test_dockers_state_may_be_on_another_disk(tmp_path):
+    state = {"Name": "/web", "Config": {"Image": "nginx:1.25", "Labels": {}}}
+    put(tmp_path, f"data/docker/containers/{CONTAINER}/config.v2.json", state)
+    for root, is_named in [("/data/docker", True), ("data/docker", False), (7, False)]:
+        put(tmp_path, "etc/docker/daemon.json", {"data-root": root})
+        found = names(tmp_path).of([f"/docker/{CONTAINER}"])
+        assert found == (
+            {CONTAINER: ContainerFacts("", "", "web", "nginx:1.25")} if is_named else {}
+        )
+
+
 def nothing_is_named(root):
     return names(root).of([f"/docker/{CONTAINER}"]) == {}
 

@@ -50,7 +50,7 @@ _OCI = (
     "/run/containers/storage/overlay-containers/{}/userdata",  # CRI-O
     "/var/lib/containers/storage/overlay-containers/{}/userdata",
 )
-_DOCKER = "/var/lib/docker/containers"
+_DOCKER, _DOCKER_SETTINGS = "/var/lib/docker", "/etc/docker/daemon.json"
 _PODMAN = "/var/lib/containers/storage/overlay-containers/containers.json"
 _SOCKETS = (
     "/run/containerd/containerd.sock",
@@ -125,12 +125,21 @@ class ContainerNames:
             for keys in _KEYS:
                 if found := _facts_of(annotations, keys):
                     return found
-        state = self._json(f"{_DOCKER}/{identity}/config.v2.json")
-        if config := _mapping(state, "Config"):
-            return _facts_of(_mapping(config, "Labels"), _KEYS[1], config.get("Image")) or _facts(
-                "", "", str(state.get("Name", "")).removeprefix("/"), config.get("Image")
-            )
-        return self._of_podman(identity) or self._of_logs(identity)
+        return self._of_docker(identity) or self._of_podman(identity) or self._of_logs(identity)
+
+    def _of_docker(self, identity: str) -> ContainerFacts | None:
+        """Read Docker's state, which large machines have on a disk apart."""
+        places = [_DOCKER, self._json(_DOCKER_SETTINGS).get("data-root")]
+        for place in places:
+            if not isinstance(place, str) or not place.startswith("/"):
+                continue
+            state = self._json(f"{place}/containers/{identity}/config.v2.json")
+            if config := _mapping(state, "Config"):
+                image = config.get("Image")
+                name = str(state.get("Name", "")).removeprefix("/")
+                of_pod = _facts_of(_mapping(config, "Labels"), _KEYS[1], image)
+                return of_pod or _facts("", "", name, image)
+        return None
 
     def _of_podman(self, identity: str) -> ContainerFacts | None:
         rows = self._parsed(_PODMAN)
