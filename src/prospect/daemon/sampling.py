@@ -168,7 +168,7 @@ class Sampling(Closing):
         """
         self._options = options
         with suppress(OSError):
-            start_opener()  # while this process is small: it keeps a copy of what it has now
+            start_opener()
         self._session = LiveSession(
             RecordOptions(
                 frequency_hz=options.frequency_hz,
@@ -235,6 +235,7 @@ class Sampling(Closing):
             CaptureError: the system cannot be sampled any more.
         """
         self._session.advance()
+        give_back()
 
     @property
     def child_pids(self) -> list[int]:

@@ -19,7 +19,7 @@ import time
 from _thread import allocate_lock  # as in `budget`
 from typing import TYPE_CHECKING
 
-from prospect.files.child import Child
+from prospect.files.child import Child, given, run_program
 from prospect.files.files_limits import (
     ANSWER_S,
     LARGEST_COPY_BYTES,
@@ -134,17 +134,14 @@ class Opener:
         return self._child.pid
 
     def start(self) -> None:
-        """Start the child, unless it is there.
-
-        It has a copy of the memory that this process has when it is started: a program that grows
-        starts it early.
+        """Start the child, unless it is there, as a program without pages of this process.
 
         Raises:
             OSError: it cannot be started.
         """
         with self._turn:
             if self._socket is None:
-                self._start()
+                self._start(is_program=True)
 
     def close(self) -> None:
         """Let the child go."""
@@ -184,12 +181,18 @@ class Opener:
                 return Refusal(outcome)
         return None
 
-    def _start(self) -> socket.socket:
+    def _start(self, *, is_program: bool = False) -> socket.socket:
         import socket  # noqa: PLC0415 - no untrusted file, no socket
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+        def serve(_: int) -> None:
+            if is_program:
+                run_program(__name__, [theirs.fileno()], theirs.fileno())
+            _serve(theirs)
+
         with theirs:
-            self._child.start(lambda _: _serve(theirs), (theirs.fileno(),))
+            self._child.start(serve, (theirs.fileno(),))
         self._socket = ours
         return ours
 
@@ -312,3 +315,9 @@ def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
         os.dup2(memory, descriptor, inheritable=False)
     finally:
         os.close(memory)
+
+
+if __name__ == "__main__":  # `Opener.start` says when
+    from socket import socket as _socket
+
+    _serve(_socket(fileno=given()))
