@@ -112,6 +112,7 @@ OTHER_FIGURES = {
         "perfdata/format.py": ("_LONGEST_NAME",),
         "perfdata/metadata.py": ("_MOST_DIGITS",),
         "perfdata/program_records.py": ("_MOST_NAME", "_MOST_NAMES"),
+        "recording/closing_words.py": ("_LONGEST_WORDS",),
     },
     "units of time and lengths of the calendar": {
         "capture/events/clock_bank.py": ("_NS_PER_S",),
@@ -144,6 +145,9 @@ OTHER_FIGURES = {
         "fleet/hits.py": ("_LOOK_S",),
         "fleet/keeping.py": ("_LATE_S",),
         "fleet/remote_cache.py": ("_IN_USE_S",),
+        "recording/counting_run.py": ("SHORTEST_INTERVAL_S",),
+        "recording/opened_events.py": ("_CROWDED_S",),
+        "recording/sampling_cost.py": ("_TRIED_S",),
         "symbols/jit/map_files.py": ("_LONGEST_NS",),
         "symbols/servers/downloads.py": ("_LOOK_S",),
         "target/agent.py": ("_LOOK_S",),
@@ -177,6 +181,7 @@ OTHER_FIGURES = {
         "capture/runtimes/first_runtime.py": ("_MOST_SHARE",),
         "capture/runtimes/tracers.py": ("MOST_SHARE",),
         "live/carried.py": ("_LATEST_NS",),
+        "recording/closing_words.py": ("_MOST_KINDS", "_MOST_WORDS"),
         "live/session.py": ("_MOST_LOST",),
     },
 }

@@ -27,6 +27,7 @@ from prospect.elf.symbols import read_symbols
 from prospect.errors import UsageError
 from prospect.files.named_files import read_system_file
 from prospect.profile.naming import NameSource
+from prospect.recording.recording_limits import MOST_COUNTED_FUNCTIONS
 from prospect.symbols.demangling.demangle import demangle
 from prospect.symbols.images.image_files import find_debug_image, open_image
 from prospect.symbols.images.image_symbols import read_symbol_table
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from prospect.capture.counting.call_patterns import CallPattern
     from prospect.symbols.images.image_files import DebugImage, FoundImage
 
-MOST_FUNCTIONS = 2000
 _CODE_BYTES = 8
 _NAMED = (
     NameSource.SYMTAB,
@@ -83,10 +83,10 @@ def counted_functions(
         for path, names in names_of.items():
             files[path] = open_program(path, "--count-calls: ")
             found += _functions_of(path, files[path], names)
-        if len(found) > MOST_FUNCTIONS:
+        if len(found) > MOST_COUNTED_FUNCTIONS:
             raise UsageError(
-                f"--count-calls fits {len(found)} functions, at most {MOST_FUNCTIONS} are counted"
-                " at once: give a narrower pattern"
+                f"--count-calls fits {len(found)} functions, at most {MOST_COUNTED_FUNCTIONS} are"
+                " counted at once: give a narrower pattern"
             )
         yield found
     finally:

@@ -18,6 +18,7 @@ from prospect.capture.events.sample_cost import SampleCost, measure_sample_cost
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError, UsageError
 from prospect.files.user_cache import cache_path, read_own
+from prospect.recording.recording_limits import LONGEST_COST_LINE_BYTES
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from prospect.capture.events.recorded_callers import CallGraph
 
 COST_SUFFIX = ".sample-cost"
-_LONGEST_LINE_BYTES = 4096
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _ANY_RATE_HZ = 200
 # A measurement less certain than this, on a busy machine, is repeated after so long.
@@ -62,7 +62,7 @@ def sample_cost(plan: EventPlan, *, use_cache: bool) -> SampleCost | None:
     directory = cache_path() if use_cache else ""
     name, key = _name(plan), _key()
     now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    kept = parse_cost(read_own(directory, name, _LONGEST_LINE_BYTES), key)
+    kept = parse_cost(read_own(directory, name, LONGEST_COST_LINE_BYTES), key)
     if kept and kept.is_enough(now_s):
         return kept.cost
     cost = measure_sample_cost(plan)

@@ -18,6 +18,7 @@ import struct
 
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import HEADER, layout_of, record_struct
+from prospect.recording.recording_limits import LARGEST_COMPACTED_BYTES, MOST_COMPACTED_RECORDS
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventAttr, EventDescription
 
-LARGEST_COMPACTED_BYTES = 16 << 20
-# They are read one by one: 10 ms. Of more, what others leave is a small share.
-MOST_COMPACTED_RECORDS = 20_000
 _HEADER_BYTES = struct.calcsize("<" + HEADER)
 # Header and first word: an event's number in a sample; process and parent, or process and thread.
 _BEGIN = struct.Struct(f"<{HEADER}II")
