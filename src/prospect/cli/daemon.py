@@ -32,9 +32,10 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     """
     if settings.unit:
         return _show_unit(settings, command_line)
-    from prospect.columns.process import start_numpy
+    from prospect.columns.process import return_freed_memory, start_numpy
 
     start_numpy()
+    return_freed_memory()
     os.umask(0o077)
     from prospect.daemon.daemon_rights import keep_what_is_needed
     from prospect.daemon.loop import Daemon
