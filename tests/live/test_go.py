@@ -13,7 +13,7 @@ from builders.examples import nightly
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.lines import debug_info
-from prospect.lines.debug_info import convert
+from prospect.lines.conversion import convert
 from prospect.lines.finder import go_frames
 from prospect.lines.symcache import SymCache
 from prospect.symbols.images.image_symbols import read_symbol_table

@@ -43,7 +43,7 @@ class Play:
         monkeypatch.setattr(window_writing, "Merger", lambda *_: merger)
         self._daemon = Daemon(store, lambda: self.options, self.said.append)
 
-    def _sampling(self, options):
+    def _sampling(self, options, _is_late):
         def take():
             time.sleep(self.blocks_s)
             self.taken.append(options.frequency_hz)
