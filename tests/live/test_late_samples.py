@@ -75,6 +75,8 @@ def test_place_where_interrupts_come_back_on_is_late_and_a_plain_loop_is_not(pro
     filling, other_variance, here = share_of(profile, in_kernel(profile, FILLING))
     assert min(there, here) > 40, "the kernel's names of these places have changed"
     # The host delays a plain loop too, now and then.
+    if filling > 4 * USUAL_SHARE:
+        pytest.skip(f"the host delays {filling:.0%} of a plain loop's samples")
     assert unmasking > filling + 2.5 * math.sqrt(variance + other_variance)
 
 
