@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import signal
 import subprocess
 import sys
+import timeit
 
 import numpy as np
 import pytest
@@ -70,13 +72,25 @@ def in_kernel(profile, names):
     return matches[function] & (profile.hits.mode == CPUMODE_KERNEL)
 
 
+def duration_of_a_call_ns():
+    """Return how long setting a timer takes, with what Python adds to it."""
+    calls = 10_000
+    try:
+        return min(
+            timeit.repeat(lambda: signal.setitimer(signal.ITIMER_REAL, 1000), number=calls)
+        ) * (1e9 / calls)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def test_place_where_interrupts_come_back_on_is_late_and_a_plain_loop_is_not(profile):
     unmasking, variance, there = share_of(profile, in_kernel(profile, UNMASKING))
     filling, other_variance, here = share_of(profile, in_kernel(profile, FILLING))
     assert min(there, here) > 40, "the kernel's names of these places have changed"
+    # Interrupts are off for a part of each call at most.
+    if (call_ns := duration_of_a_call_ns()) < sample_lateness(profile).limit_ns.max():
+        pytest.skip(f"a call that masks interrupts takes {call_ns:.0f} ns: not late here")
     # The host delays a plain loop too, now and then.
-    if filling > 4 * USUAL_SHARE:
-        pytest.skip(f"the host delays {filling:.0%} of a plain loop's samples")
     assert unmasking > filling + 2.5 * math.sqrt(variance + other_variance)
 
 
