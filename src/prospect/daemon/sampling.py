@@ -150,7 +150,8 @@ _BOUNDS = Bounds(
 )
 
 
-_kernel_source = partial(KernelSource, is_small=False)  # after the first session it has 100 MB
+# When it begins another session, the daemon has 100 MB.
+_kernel_source = partial(KernelSource, with_programs=True)
 
 
 class Sampling(Closing):

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.daemon.daemon_limits import KILLED_S
 from prospect.daemon.store_work import HAS_MORE, MERGE, NO_SPACE, WRITE
 from prospect.errors import StoreError
+from prospect.files.child import program_line
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class StoreChild:
             self._order(data)
             descriptors = (store.descriptor, end_fd, self._memory.fileno())
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-m", _PROGRAM, work, *map(str, descriptors)],
+                program_line(_PROGRAM, work, *map(str, descriptors)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -85,7 +85,10 @@ def wall_seconds(
         rows, time_ns = rows.take(order), time_ns.take(order)
     tick_ns = int(design.seconds[chosen].sum() / max(design.hits[chosen].sum(), 1) / _NS)
     longest_ns = design.clocks * tick_ns
-    time = _moved(time_ns, time_ns[:1] if stretches is None else stretches, longest_ns)
+    if stretches is None:
+        time = (time_ns - time_ns[:1]).view(np.int64)
+    else:
+        time = _moved(time_ns, stretches, longest_ns)
     hit, tid = samples.hit_index.take(rows), samples.tid.take(rows)
     asked = np.flatnonzero(chosen.take(hit))
     if not len(asked):
@@ -124,8 +127,6 @@ def _moved(
     begin = stretches[::2].view(np.int64)
     length = (stretches[1::2] - stretches[:-1:2]).view(np.int64) + 2 * longest_ns
     time = time_ns.view(np.int64)
-    if len(begin) < 2:
-        return time - begin
     earlier = begin - (np.cumsum(length) - length)
     return time - earlier.take(np.searchsorted(begin, time, "right") - 1)
 

@@ -22,7 +22,7 @@ from prospect.light import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Any, NoReturn
 
@@ -158,6 +158,29 @@ class Child:
                 if fd >= 0:
                     os.close(fd)
 
+    def start_program(self, module: str, kept_fds: Sequence[int], value: Any) -> None:
+        """Start a child that is a program of its own: a module of Prospect, which calls `given`.
+
+        A fork keeps the pages that its parent has then, also those that the parent gives back or
+        writes to later. A program has none of them.
+
+        Args:
+            module: its name.
+            kept_fds: as for `start`.
+            value: of what `marshal` knows.
+
+        Raises:
+            OSError: there can be no child.
+        """
+
+        def serve(stop_fd: int) -> None:
+            for fd in (stop_fd, *kept_fds):
+                os.set_inheritable(fd, True)
+            line = program_line(module, marshal.dumps((stop_fd, value)).hex())
+            os.execv(line[0], line)  # noqa: S606 - this interpreter, without a shell
+
+        self.start(serve, kept_fds)
+
     def stop(self) -> None:
         """Ask the child to end."""
         if self._control_fd >= 0:
@@ -238,29 +261,15 @@ def _be_the_child(
         os._exit(status)
 
 
-def run_program(module: str, fds: Iterable[int], value: Any) -> NoReturn:
-    """Go on, in a child, as a program of its own: a module of Prospect.
-
-    A child that was forked keeps the pages that its parent had then, also those that the parent
-    gives back or writes to later. A program has none of them.
-
-    Args:
-        module: its name; it calls `given`.
-        fds: what it keeps open, apart from the standard ones.
-        value: of what `marshal` knows.
-
-    Raises:
-        OSError: it cannot be started.
-    """
-    for fd in fds:
-        os.set_inheritable(fd, True)
-    words = [sys.executable, "-I", "-m", module, marshal.dumps(value).hex()]
-    os.execv(sys.executable, words)  # noqa: S606 - this interpreter, without a shell
+def program_line(module: str, *words: str) -> list[str]:
+    """Return the command line that runs a module of Prospect as a program."""
+    return [sys.executable, "-I", "-m", module, *words]
 
 
-def given() -> Any:
-    """Return the value that such a program was started with."""
-    return marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - of its parent
+def given() -> tuple[int, Any]:
+    """Return the descriptor and the value that `Child.start_program` started this program with."""
+    stop_fd, value = marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - of its parent
+    return stop_fd, value
 
 
 def die_with(lifeline_fd: int) -> None:

@@ -19,7 +19,7 @@ import time
 from _thread import allocate_lock  # as in `budget`
 from typing import TYPE_CHECKING
 
-from prospect.files.child import Child, given, run_program
+from prospect.files.child import Child, given
 from prospect.files.files_limits import (
     ANSWER_S,
     LARGEST_COPY_BYTES,
@@ -185,14 +185,12 @@ class Opener:
         import socket  # noqa: PLC0415 - no untrusted file, no socket
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-        def serve(_: int) -> None:
-            if is_program:
-                run_program(__name__, [theirs.fileno()], theirs.fileno())
-            _serve(theirs)
-
         with theirs:
-            self._child.start(serve, (theirs.fileno(),))
+            fd = theirs.fileno()
+            if is_program:
+                self._child.start_program(__name__, (fd,), fd)
+            else:
+                self._child.start(lambda _: _serve(theirs), (fd,))
         self._socket = ours
         return ours
 
@@ -320,4 +318,4 @@ def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
 if __name__ == "__main__":  # `Opener.start` says when
     from socket import socket as _socket
 
-    _serve(_socket(fileno=given()))
+    _serve(_socket(fileno=given()[1]))

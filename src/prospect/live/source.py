@@ -294,14 +294,14 @@ class KernelSource(Closing):
     """
 
     def __init__(
-        self, options: RecordOptions, make_gate: MakeGate, *, is_small: bool = True
+        self, options: RecordOptions, make_gate: MakeGate, *, with_programs: bool = False
     ) -> None:
         """Begin.
 
         Args:
             options: rate, clocks, call graph, and whom to follow; there is no command.
             make_gate: makes what leaves out records, of the events.
-            is_small: whether this process has little memory now, which children keep.
+            with_programs: whether readers of runtimes are programs without pages of this process.
 
         Raises:
             UsageError: an option that this kernel cannot follow.
@@ -338,7 +338,7 @@ class KernelSource(Closing):
             for fd in (self._stop_fd, *self._events.poll_fds()):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
-            self._python = self._python_frames(is_small=is_small)
+            self._python = self._python_frames(is_program=with_programs)
             self._events.hide_frames(lambda: self._python.is_attached)
             opened.callback(self._python.close)
             self._java = JavaFunctions()
@@ -348,7 +348,7 @@ class KernelSource(Closing):
             self._java.start(
                 with_stacks=with_stacks,
                 session_hz=self._options.frequency_hz,
-                is_program=not is_small,
+                is_program=with_programs,
             )
             tasks = self._events.tasks if is_followed else ()
             self._background = describe_surroundings(
@@ -360,14 +360,14 @@ class KernelSource(Closing):
             self.whom = self._chosen.whom() if self._chosen else None
             self._opened = opened.pop_all()
 
-    def _python_frames(self, *, is_small: bool) -> RuntimeFrames | MemoryFrames:
+    def _python_frames(self, *, is_program: bool) -> RuntimeFrames | MemoryFrames:
         """Return what reads Python functions, begun."""
         if self._events.plan.reads_memory:
             from prospect.capture.python.memory_reader import MemoryFrames  # noqa: PLC0415 - not by root
 
             self._drain.frames = MemoryFrames(self._events)
             return self._drain.frames
-        frames = RuntimeFrames(is_program=not is_small)
+        frames = RuntimeFrames(is_program=is_program)
         if self._events.python_ids():
             beside_others = self._options.python == "always"
             frames.start(self._events, self._options.frequency_hz, beside_others=beside_others)

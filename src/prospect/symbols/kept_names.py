@@ -185,7 +185,7 @@ class CachingSymbolizer(Symbolizer):
         self, key: ObjectKey, pids: Sequence[int]
     ) -> tuple[ElfImage, SymbolTable] | Missing:
         kept = self._kept
-        is_kept = key not in self._put_off and self._is_kept(key, pids)
+        is_kept = self._is_kept(key, pids)
         if not is_kept and key not in self._put_off and kept.is_late():
             self._put_off.add(key)
             kept.put_off += 1

@@ -7,7 +7,7 @@ import os
 
 from prospect.capture.capture_limits import JAVA_LAST_WORD_S, MOST_ENDED_BYTES
 from prospect.capture.java.told import KIND_END, KIND_STATE, Listener
-from prospect.files.child import Child, run_program
+from prospect.files.child import Child
 from prospect.light import Closing
 
 TYPE_CHECKING = False
@@ -59,19 +59,20 @@ class JavaFunctions(Closing):
             news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
                 writes to it, so that they are found in /proc alone.
         """
+        fds = news_fd, self._result_fd
+        kept = [fd for fd in fds if fd >= 0]
 
         def serve(stop_fd: int) -> None:
-            fds = stop_fd, news_fd, self._result_fd
-            if is_program:
-                kept = [fd for fd in fds if fd >= 0]
-                run_program(_PROGRAM, kept, (fds, with_stacks, session_hz))
             # Here, not in the recorder: it costs the command nothing.
             from prospect.capture.java.jvm_watcher import serve  # noqa: PLC0415 - in the child alone
 
-            serve(*fds, with_classes=with_stacks, session_hz=session_hz)
+            serve(stop_fd, *fds, with_classes=with_stacks, session_hz=session_hz)
 
         try:
-            self.child.start(serve, [self._result_fd] + [news_fd] * (news_fd >= 0))
+            if is_program:
+                self.child.start_program(_PROGRAM, kept, (*fds, with_stacks, session_hz))
+            else:
+                self.child.start(serve, kept)
             self.pids.append(self.child.pid)
         except OSError as error:
             self._failure = os.strerror(error.errno or 0)

@@ -309,5 +309,5 @@ class Bounds:
 
 
 if __name__ == "__main__":  # `java_reader` says when
-    _fds, _with_classes, _session_hz = given()
-    serve(*_fds, with_classes=_with_classes, session_hz=_session_hz)
+    _stop_fd, (_news_fd, _result_fd, _with_classes, _session_hz) = given()
+    serve(_stop_fd, _news_fd, _result_fd, with_classes=_with_classes, session_hz=_session_hz)

@@ -129,10 +129,7 @@ class ContainerNames:
 
     def _of_docker(self, identity: str) -> ContainerFacts | None:
         """Read Docker's state, which large machines have on a disk apart."""
-        places = [_DOCKER, self._json(_DOCKER_SETTINGS).get("data-root")]
-        for place in places:
-            if not isinstance(place, str) or not place.startswith("/"):
-                continue
+        for place in self._roots_of_docker():
             state = self._json(f"{place}/containers/{identity}/config.v2.json")
             if config := _mapping(state, "Config"):
                 image = config.get("Image")
@@ -140,6 +137,12 @@ class ContainerNames:
                 of_pod = _facts_of(_mapping(config, "Labels"), _KEYS[1], image)
                 return of_pod or _facts("", "", name, image)
         return None
+
+    def _roots_of_docker(self) -> Iterator[str]:
+        yield _DOCKER
+        place = self._json(_DOCKER_SETTINGS).get("data-root")
+        if isinstance(place, str) and place.startswith("/"):
+            yield place
 
     def _of_podman(self, identity: str) -> ContainerFacts | None:
         rows = self._parsed(_PODMAN)

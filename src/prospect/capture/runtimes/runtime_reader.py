@@ -15,7 +15,7 @@ from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel.own_process import come_first
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
 from prospect.capture.runtimes.walk_state import WalkState
-from prospect.files.child import Child, given, run_program
+from prospect.files.child import Child, given
 from prospect.light import Closing
 from prospect.records import NamedTuple
 
@@ -185,22 +185,22 @@ class RuntimeFrames(Closing):
         try:
             null_fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             open_mapping_events(fds, (EVERY_TASK,))
-            if self._is_program:
-                state_fd = os.memfd_create("walk-state", os.MFD_CLOEXEC)
-                os.ftruncate(state_fd, mmap.PAGESIZE)
-                self._state = WalkState(state_fd)
             words = (fds, null_fd, outputs, sampling, rate_hz, beside_others, is_there)
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             kept = [*opened, null_fd, *outputs.values(), *sampling]
 
+            if self._is_program:
+                state_fd = os.memfd_create("walk-state", os.MFD_CLOEXEC)
+                os.ftruncate(state_fd, mmap.PAGESIZE)
+                self._state = WalkState(state_fd)
+                self.child.start_program(_PROGRAM, [*kept, state_fd], (state_fd, words))
+                return
+
             def serve(stop_fd: int) -> None:
-                if self._is_program:
-                    shared = [stop_fd, state_fd, *kept]
-                    run_program(_PROGRAM, shared, (stop_fd, state_fd, words))
                 _serve(stop_fd, self._state, _Order(*words), chosen)
 
             maps = chosen.maps.descriptors if chosen else ()
-            self.child.start(serve, (*kept, *maps, *([state_fd] * self._is_program)))
+            self.child.start(serve, (*kept, *maps))
         except OSError as error:
             self._failure = os.strerror(error.errno or 0)
         finally:
@@ -278,5 +278,5 @@ class RuntimeFrames(Closing):
 
 
 if __name__ == "__main__":  # `RuntimeFrames.start` says when
-    _stop_fd, _state_fd, _words = given()
+    _stop_fd, (_state_fd, _words) = given()
     _serve(_stop_fd, WalkState(_state_fd), _Order(*_words), None)
