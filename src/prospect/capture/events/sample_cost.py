@@ -1,5 +1,7 @@
 """The time that taking one sample costs the interrupted code, measured on this machine.
 
+A sampled program is slower by this time at each sample.
+
 Fixed pieces of work, one in user space and one in the kernel, are timed in turn with and without a
 fast clock that samples as the recording does; the time that the clock adds, divided by its samples,
 is the cost of one in ns. Turns in which another task had the CPU do not count. The cost is the

@@ -2,7 +2,8 @@
 
 Its markup is the same for every recording. Data blocks have what was recorded, gzip in base64,
 which the page's script unpacks and shows as text only. The content security policy runs that one
-script and loads nothing.
+script and loads nothing, so the page works offline. A script that the policy's hash does not match,
+or that fails, leaves the page blank.
 
 A `ColumnBlock` holds columns of numbers that a browser takes as typed arrays without a loop: the
 length of its header, u32; the header, JSON in UTF-8; then the columns, each from a multiple of 8
