@@ -47,8 +47,8 @@ from prospect.capture.runtimes.walk_parts import (
     field,
     follow,
     look_up,
-    probe,
     read,
+    read_field,
     read_frame,
     read_window,
 )
@@ -74,9 +74,8 @@ _WHO, _LATER, _THREAD = TAG, POINTER, CODE
 
 def find_frame(maps: Maps) -> Iterator[Item]:
     """Go to "has_frame" with the innermost frame in `FRAME`, or to one of `FAILURES`."""
-    yield from read(_LATER, 8)
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["first_interpreter"])
-    yield from probe("no_key")
+    yield from read(_LATER, 8, "no_key")
     yield asm.load(abi.BPF_DW, R1, ENTRY, AT["key"])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_number")
     # The key leads to the state that the thread has in its first interpreter.
@@ -94,8 +93,7 @@ def find_frame(maps: Maps) -> Iterator[Item]:
 def _by_key() -> Iterator[Item]:
     """Go from the thread pointer by the key of thread states to the innermost frame."""
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["key"])
-    yield from read(PAIR, 8)
-    yield from probe("no_key")
+    yield from read(PAIR, 8, "no_key")
     # Py_tss_t: whether the key is there, then the key
     yield asm.load(abi.BPF_W, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 1, "no_key")
@@ -112,8 +110,7 @@ def _by_key() -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R2, 3)
     yield asm.alu(abi.BPF_ADD, R3, R2)
     yield asm.alu(abi.BPF_ADD, R3, _BLOCKS_OFFSET)
-    yield from read(HEAD, 8)
-    yield from probe("no_thread")
+    yield from read(HEAD, 8, "no_thread")
     yield asm.load(abi.BPF_W, R1, SCRATCH, PAIR + 4)
     yield asm.alu(abi.BPF_AND, R1, KEYS_A_BLOCK - 1)
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
@@ -122,8 +119,7 @@ def _by_key() -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R1, 4)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.alu(abi.BPF_ADD, R3, 8)
-    yield from read(FRAME, 8)
-    yield from probe("no_thread")
+    yield from read(FRAME, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
     yield from _frame_of_state("no_frame", "fault", "key")
@@ -171,8 +167,7 @@ def _by_number(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, SCRATCH, _THREAD)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "resume")
     # If there are several interpreters, the thread may have a state in each.
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
-    yield from follow(AT["next_interpreter"], PAIR, "no_key")
+    yield from read_field(_LATER, AT["next_interpreter"], PAIR, "no_key")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "search")
     yield from _check_state("search", "search", "same_thread")
@@ -189,8 +184,7 @@ def _search() -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, ROW, 1)
     yield asm.jump_if(abi.BPF_JGT, ROW, MOST_PYTHON_STEPS, "searched")
     yield from follow(AT["threads"], _THREAD, "no_key")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
-    yield from follow(AT["next_interpreter"], _LATER, "no_key")
+    yield from read_field(_LATER, AT["next_interpreter"], _LATER, "no_key")
     yield Label("thread")
     yield asm.may_go("searched")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
@@ -201,8 +195,7 @@ def _search() -> Iterator[Item]:
     yield Label("idle_thread")
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 1)
     yield Label("other_thread")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
-    yield from follow(AT["next_thread"], _THREAD, "no_thread")
+    yield from read_field(_THREAD, AT["next_thread"], _THREAD, "no_thread")
     yield asm.jump("thread")
     yield Label("searched")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
@@ -231,8 +224,7 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
         label: name for the code that takes the frame. An outermost frame is checked before that:
             in 3.15 it may be the base of a thread that runs only C.
     """
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
-    yield from follow(AT["number"], PAIR, other)
+    yield from read_field(_THREAD, AT["number"], PAIR, other)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.load(abi.BPF_DW, R2, FP, THREAD_POINTER)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
@@ -243,8 +235,7 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
     yield from follow(AT["back"], PAIR, idle)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, label)
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
-    yield from follow(AT["owner"], PAIR, label)
+    yield from read_field(FRAME, AT["owner"], PAIR, label)
     yield asm.load(abi.BPF_B, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JGE, R1, cpython.OWNED_BY_C, idle)
     yield Label(label)
@@ -298,8 +289,7 @@ def read_python_frame() -> Iterator[Item]:
 
 def sign_code(_maps: Maps) -> Iterator[Item]:
     """Read the 8 bytes of the code object with its first line."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
-    yield from follow(AT["signature"], PAIR, "next")
+    yield from read_field(CODE, AT["signature"], PAIR, "next")
 
 
 def _offset_of_instruction() -> Iterator[Item]:
@@ -315,15 +305,13 @@ def _offset_of_instruction() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGE, R4, _MOST_COPIES, "in_code")
     yield asm.alu(abi.BPF_LSH, R4, 3)
     yield asm.store(abi.BPF_DW, SCRATCH, SIZE, R4)
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
-    yield from follow(AT["copies"], POINTER, "no_copy")
+    yield from read_field(CODE, AT["copies"], POINTER, "no_copy")
     # the number of copies, then their addresses
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, SIZE)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.alu(abi.BPF_ADD, R3, 8)
-    yield from read(POINTER, 8)
-    yield from probe("no_copy")
+    yield from read(POINTER, 8, "no_copy")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, LAST)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, R1)
@@ -407,10 +395,8 @@ def _send_lines(maps: Maps) -> Iterator[Item]:
 
 def _read_object(pointer: int) -> Iterator[Item]:
     """Follow a pointer of the code object; read the object's length and what follows."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
-    yield from follow(pointer, POINTER, "named")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield from follow(AT["length"], HEAD, "named", 24)
+    yield from read_field(CODE, pointer, POINTER, "named")
+    yield from read_field(POINTER, AT["length"], HEAD, "named", 24)
 
 
 # CPython as a runtime of the engine.

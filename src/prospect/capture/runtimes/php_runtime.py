@@ -45,10 +45,12 @@ from prospect.capture.runtimes.walk_parts import (
     SCRATCH,
     THREAD_POINTER,
     WINDOW_AT,
+    copy,
     find_recalled,
     keep,
-    probe,
     read,
+    read_at,
+    read_field,
     read_window,
     recall,
 )
@@ -177,8 +179,7 @@ def _start(maps: Maps) -> Iterator[Item]:
     yield asm.jump("has_globals")
     yield from _find_block()
     yield Label("has_globals")
-    yield from read(FRAME, 8)
-    yield from probe("no_key")
+    yield from read(FRAME, 8, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
     yield asm.jump_if(abi.BPF_JNE, R3, 1, "has_frame")
@@ -194,17 +195,14 @@ def _find_block() -> Iterator[Item]:
     yield asm.alu(abi.BPF_OR, R3, R2)
     yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "has_offset")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
-    yield from read(PAIR, 8)
-    yield from probe("no_key")
+    yield from read(PAIR, 8, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, PAIR)
     yield Label("has_offset")
     yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(POINTER, 8)
-    yield from probe("no_thread")
+    yield from read(POINTER, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["current"])
-    yield from read(PAIR, 8)
-    yield from probe("no_key")
+    yield from read(PAIR, 8, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
@@ -232,8 +230,7 @@ def _frame() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "next")
     yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, R3)
     yield asm.store(abi.BPF_DW, SCRATCH, CODE, R3)
-    yield from read(HEAD, 24)
-    yield from probe("walk_fault")
+    yield from read(HEAD, 24, "walk_fault")
     yield from _identify()
     yield from _read_line()
 
@@ -265,17 +262,12 @@ def _identify() -> Iterator[Item]:
     yield asm.alu(abi.BPF_AND, R1, php.CLOSURE)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "identified")
     yield Label("by_lines")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(HEAD, 16)
-    yield from probe("walk_fault")
+    yield from read_field(CODE, AT["file"], HEAD, "walk_fault", 16)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, PAIR)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_ADD, R2, R1)
     yield asm.store(abi.BPF_DW, SCRATCH, CODE, R2)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.LINES_AFTER_FILE)
-    yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R1)
+    yield from copy(HEAD + php.LINES_AFTER_FILE, PAIR)
     yield Label("identified")
 
 
@@ -283,10 +275,7 @@ def _read_line() -> Iterator[Item]:
     """Read the line of the instruction at `POINTER`."""
     # With the function as it was, the instruction has the same line.
     yield from recall(POINTER, PAIR, "has_line")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, php.OP_LINE)
-    yield from read(LAST, 4)
-    yield from probe("no_line")
+    yield from read_at(POINTER, php.OP_LINE, LAST, "no_line", 4)
     yield from keep(POINTER, PAIR)
     yield asm.jump("has_line")
     yield Label("no_line")
@@ -301,13 +290,9 @@ def _sign(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
 
 def _send(maps: Maps) -> Iterator[Item]:
     """Send name, class and file of the function at `HANDLE`."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
-    yield from read(HEAD, 24)
-    yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.NAME)
-    yield asm.store(abi.BPF_DW, SCRATCH, OWN[0], R1)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.SCOPE)
-    yield asm.store(abi.BPF_DW, SCRATCH, OWN[1], R1)
+    yield from read_at(HANDLE, 0, HEAD, "named", 24)
+    yield from copy(HEAD + php.NAME, OWN[0])
+    yield from copy(HEAD + php.SCOPE, OWN[1])
     yield asm.load(abi.BPF_B, R1, SCRATCH, HEAD)
     yield asm.store(abi.BPF_DW, SCRATCH, OWN[2], R1)
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 0)
@@ -316,8 +301,7 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.alu(abi.BPF_ADD, R3, php.LINES_AFTER_FILE)
-    yield from read(PAIR, 8)
-    yield from probe("named")
+    yield from read(PAIR, 8, "named")
     yield Label("no_lines")
     yield from begin_name("all_named")
     # A file's own code has no name.
@@ -332,19 +316,14 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, SCRATCH, OWN[1])
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_class")
     yield asm.alu(abi.BPF_ADD, R3, php.CLASS_NAME)
-    yield from read(OWN[1], 8)
-    yield from probe("named")
+    yield from read(OWN[1], 8, "named")
     yield from _read_string(OWN[1])
     yield asm.move(R5, wire.IS_UTF8)
     yield from send_bytes(maps, wire.KIND_SCOPE, wire.MOST_NAME_BYTES, "class")
     yield Label("no_class")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[2])
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_file")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(OWN[1], 8)
-    yield from probe("named")
+    yield from read_field(HANDLE, AT["file"], OWN[1], "named")
     yield from _read_string(OWN[1])
     yield asm.move(R5, wire.IS_UTF8)
     yield from send_bytes(maps, wire.KIND_FILE, wire.MOST_FILE_BYTES, "file")
@@ -353,10 +332,7 @@ def _send(maps: Maps) -> Iterator[Item]:
 
 def _read_string(slot: int) -> Iterator[Item]:
     """Put the address of a string's text into R3, its length into R4."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, slot)
-    yield asm.alu(abi.BPF_ADD, R3, php.STRING_LENGTH)
-    yield from read(POINTER, 8)
-    yield from probe("named")
+    yield from read_at(slot, php.STRING_LENGTH, POINTER, "named")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, slot)
     yield asm.alu(abi.BPF_ADD, R3, php.STRING_TEXT)
     yield asm.load(abi.BPF_DW, R4, SCRATCH, POINTER)

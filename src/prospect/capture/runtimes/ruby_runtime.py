@@ -56,10 +56,12 @@ from prospect.capture.runtimes.walk_parts import (
     SCRATCH,
     THREAD_POINTER,
     WINDOW_AT,
+    copy,
     find_recalled,
     keep,
-    probe,
     read,
+    read_at,
+    read_field,
     read_window,
     recall,
 )
@@ -144,12 +146,10 @@ def _start(maps: Maps) -> Iterator[Item]:
     yield from find_recalled(maps)
     yield from _find_context()
     # Storage of a module that was never used is not there.
-    yield from read(POINTER, 8)
-    yield from probe("no_thread")
+    yield from read(POINTER, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield from read(HEAD, 24)
-    yield from probe("fault")
+    yield from read(HEAD, 24, "fault")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + 8)
     yield asm.jump_if(abi.BPF_JGT, R2, _MOST_STACK_WORDS, "fault")
@@ -169,8 +169,7 @@ def _find_context() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "fixed")
     yield asm.jump_if(abi.BPF_JEQ, R1, _GLOBAL, "global")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
-    yield from read(HEAD, 16)
-    yield from probe("no_key")
+    yield from read(HEAD, 16, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
     yield asm.jump_if(abi.BPF_JEQ, R1, _BY_OFFSET, "from_thread")
@@ -178,14 +177,12 @@ def _find_context() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGE, R3, MOST_MODULES, "no_key")
     yield asm.load(abi.BPF_DW, R3, FP, THREAD_POINTER)
     yield asm.alu(abi.BPF_ADD, R3, 8)
-    yield from read(PAIR, 8)
-    yield from probe("no_thread")
+    yield from read(PAIR, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_LSH, R3, 4)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(PAIR, 8)
-    yield from probe("no_thread")
+    yield from read(PAIR, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, PAIR)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 8)
     yield asm.alu(abi.BPF_ADD, R3, R1)
@@ -208,8 +205,7 @@ def _check_thread() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
     for offset in (0, ruby.CONTEXT_THREAD, ruby.THREAD_ID):
         yield asm.alu(abi.BPF_ADD, R3, offset)
-        yield from read(PAIR, 8)
-        yield from probe("no_thread")
+        yield from read(PAIR, 8, "no_thread")
         yield asm.load(abi.BPF_DW, R3, SCRATCH, PAIR)
     yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
     yield asm.jump_if(abi.BPF_JNE, R3, R1, "no_thread")
@@ -240,9 +236,7 @@ def _frame() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, 0)
     # The counter is an address in the code of this sequence.
     yield from recall(_COUNTER, CODE, "recalled")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
-    yield from read(HEAD, 24)
-    yield from probe("walk_fault")
+    yield from read_at(CODE, 0, HEAD, "walk_fault", 24)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
     yield asm.jump_if(abi.BPF_JEQ, R1, ruby.IMEMO_ISEQ, "has_code")
@@ -276,8 +270,7 @@ def _find_instruction() -> Iterator[Item]:
     yield Label("has_code")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD + ruby.ISEQ_BODY)
     yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R3)
-    yield from read(HEAD, 16)
-    yield from probe("walk_fault")
+    yield from read(HEAD, 16, "walk_fault")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + ruby.BODY_CODE)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _COUNTER)
     yield asm.alu(abi.BPF_SUB, R2, R1)
@@ -302,34 +295,24 @@ def _send(maps: Maps) -> Iterator[Item]:
     """Send label, path and lines of the sequence in `CODE`, or the names of a C function."""
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HANDLE)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "of_c")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.ISEQ_BODY)
-    yield from read(HANDLE, 8)
-    yield from probe("named")
-    yield from _field_of_body(ruby.BODY_FIRST, PAIR)
-    yield from _field_of_body(ruby.BODY_LABEL, POINTER)
+    yield from read_at(CODE, ruby.ISEQ_BODY, HANDLE, "named")
+    yield from read_at(HANDLE, ruby.BODY_FIRST, PAIR, "named")
+    yield from read_at(HANDLE, ruby.BODY_LABEL, POINTER, "named")
     yield from _check_string("named")
     yield from begin_name("all_named")
     yield from _send_string(maps, wire.KIND_NAME, wire.MOST_NAME_BYTES, "name")
-    yield from _field_of_body(ruby.BODY_PATH, POINTER)
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield from read(HEAD, 16)
-    yield from probe("named")
+    yield from read_at(HANDLE, ruby.BODY_PATH, POINTER, "named")
+    yield from read_at(POINTER, 0, HEAD, "named", 16)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_ARRAY, "has_path")
     # The path as it was given, and the real one, if there is a file.
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.ARRAY_ELEMENTS)
-    yield from read(OWN[1], 16)
-    yield from probe("named")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[1] + 8)
-    yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
+    yield from read_at(POINTER, ruby.ARRAY_ELEMENTS, OWN[1], "named", 16)
+    yield from copy(OWN[1] + 8, POINTER)
     yield from _check_string("given_path")
     yield asm.jump("has_path")
     yield Label("given_path")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[1])
-    yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
+    yield from copy(OWN[1], POINTER)
     yield Label("has_path")
     yield from _check_string("named")
     yield from _send_string(maps, wire.KIND_FILE, wire.MOST_FILE_BYTES, "file")
@@ -347,8 +330,7 @@ def _send_method(maps: Maps) -> Iterator[Item]:
         (NAME, wire.KIND_NAME, "of_c_name"),
         (SCOPE, wire.KIND_SCOPE, "of_c_class"),
     ):
-        yield asm.load(abi.BPF_DW, R1, SCRATCH, slot)
-        yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
+        yield from copy(slot, POINTER)
         if kind == wire.KIND_NAME:
             yield from _check_string("named")
             yield from begin_name("all_named")
@@ -357,18 +339,9 @@ def _send_method(maps: Maps) -> Iterator[Item]:
         yield from _send_string(maps, kind, wire.MOST_NAME_BYTES, label)
 
 
-def _field_of_body(offset: int, slot: int) -> Iterator[Item]:
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
-    yield asm.alu(abi.BPF_ADD, R3, offset)
-    yield from read(slot, 8)
-    yield from probe("named")
-
-
 def _check_string(failed: str) -> Iterator[Item]:
     """Read what begins at `POINTER` into `HEAD`; go to a label if it is no string."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield from read(HEAD, 24)
-    yield from probe(failed)
+    yield from read_at(POINTER, 0, HEAD, failed, 24)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_STRING, failed)
@@ -381,10 +354,7 @@ def _send_string(maps: Maps, kind: int, most: int, label: str) -> Iterator[Item]
     yield asm.move(R2, R1)
     yield asm.alu(abi.BPF_AND, R1, ruby.STRING_ELSEWHERE)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, label + "_inside")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.STRING_POINTER)
-    yield from read(POINTER, 8)
-    yield from probe("named")
+    yield from read_at(POINTER, ruby.STRING_POINTER, POINTER, "named")
     yield asm.load(abi.BPF_DW, R4, SCRATCH, HEAD + ruby.STRING_LENGTH)
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump(label + "_found")
@@ -405,18 +375,14 @@ def _send_string(maps: Maps, kind: int, most: int, label: str) -> Iterator[Item]
 
 def _send_lines(maps: Maps) -> Iterator[Item]:
     """Send the lines of the code, and the table that leads to them from positions."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["insns_info"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(_LINES, 32)
-    yield from probe("no_lines")
+    yield from read_field(HANDLE, AT["insns_info"], _LINES, "no_lines", 32)
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _LINES)
     yield asm.load(abi.BPF_W, R4, SCRATCH, _COUNT)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["line_bytes"])
     yield asm.alu(abi.BPF_MUL, R4, R1)
     yield asm.move(R5, 0)
     yield from send_bytes(maps, wire.KIND_LINES, wire.MOST_LINES_BYTES, "lines", "no_lines")
-    yield from _field_of_body(0, HEAD)
+    yield from read_at(HANDLE, 0, HEAD, "named")
     yield asm.load(abi.BPF_W, R4, SCRATCH, HEAD + ruby.BODY_SIZE)
     yield asm.jump_if(abi.BPF_JGT, R4, ruby.NEAR_POSITIONS, "far_positions")
     yield asm.move(R4, ruby.NEAR_POSITIONS + 1 - ruby.BLOCK_POSITIONS)
@@ -523,8 +489,7 @@ def identify_method(shown: str, left_out: str) -> Iterator[Item]:
     """
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, ruby.METHOD_BEFORE)
-    yield from read(HEAD, 24)
-    yield from probe("walk_fault")
+    yield from read(HEAD, 24, "walk_fault")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + ruby.METHOD_BEFORE)
     yield asm.alu(abi.BPF_AND, R1, ruby.FRAME_KIND_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.FRAME_OF_C, left_out)
@@ -548,8 +513,7 @@ def identify_method(shown: str, left_out: str) -> Iterator[Item]:
 
 def _read_method(other: str) -> Iterator[Item]:
     """Read the method entry at `R3`, or go to a label if there is none."""
-    yield from read(_METHOD, ruby.METHOD_BYTES)
-    yield from probe(other)
+    yield from read(_METHOD, ruby.METHOD_BYTES, other)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, _METHOD)
     yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_METHOD, other)
@@ -562,10 +526,7 @@ def find_names() -> Iterator[Item]:
     """
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield from _read_method("named")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _DEFINITION)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.DEFINITION_NAME)
-    yield from read(_ID, 8)
-    yield from probe("named")
+    yield from read_at(_DEFINITION, ruby.DEFINITION_NAME, _ID, "named")
     yield from _find_name()
     yield asm.store(abi.BPF_DW, SCRATCH, SCOPE, 0)
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 0)
@@ -583,8 +544,7 @@ def _find_name() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["symbols"])
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "named")
     yield asm.alu(abi.BPF_ADD, R3, ruby.SYMBOL_ARRAYS)
-    yield from read(POINTER, 8)
-    yield from probe("named")
+    yield from read(POINTER, 8, "named")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
     yield asm.alu(abi.BPF_RSH, R1, ruby.IN_ARRAY_SHIFT)
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
@@ -594,37 +554,28 @@ def _find_name() -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R1, 1)
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
     yield from _element(MARK)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
-    yield asm.store(abi.BPF_DW, SCRATCH, NAME, R1)
+    yield from copy(POINTER, NAME)
 
 
 def _element(index: int) -> Iterator[Item]:
     """Replace the array at `POINTER` by one of its elements, whose number a slot has."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield from read(LAST, 8)
-    yield from probe("named")
+    yield from read_at(POINTER, 0, LAST, "named")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK | ruby.ARRAY_INSIDE)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_ARRAY, "named")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.ARRAY_LENGTH)
-    yield from read(HEAD, 24)
-    yield from probe("named")
+    yield from read_at(POINTER, ruby.ARRAY_LENGTH, HEAD, "named", 24)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, index)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "named")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD + 16)
     yield asm.alu(abi.BPF_LSH, R1, 3)
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(POINTER, 8)
-    yield from probe("named")
+    yield from read(POINTER, 8, "named")
 
 
 def _find_class() -> Iterator[Item]:
     """Put the string of the path of the class `_OWNER` into `SCOPE`; go to "has_scope" without."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
-    yield from read(HEAD, 8)
-    yield from probe("has_scope")
+    yield from read_at(_OWNER, 0, HEAD, "has_scope")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.move(R2, R1)
     yield asm.alu(abi.BPF_AND, R2, ruby.TYPE_MASK)
@@ -638,26 +589,21 @@ def _find_class() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "attached_elsewhere")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(POINTER, 8)
-    yield from probe("has_scope")
+    yield from read(POINTER, 8, "has_scope")
     yield from _check_attached("has_scope")
     yield Label("attached_elsewhere")
     yield asm.load(abi.BPF_DW, R1, ENTRY, AT["path_key"])
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "has_scope")
     yield from _for_each_variable("not_attached", _check_value)
     yield Label("attached")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
-    yield asm.store(abi.BPF_DW, SCRATCH, _OWNER, R1)
+    yield from copy(POINTER, _OWNER)
     yield Label("has_class")
     yield from _find_path()
 
 
 def _check_attached(other: str) -> Iterator[Item]:
     """Go to "attached" if the class of the object at `POINTER` is `_OWNER`, or to a label."""
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, ruby.OBJECT_CLASS)
-    yield from read(LAST, 8)
-    yield from probe(other)
+    yield from read_at(POINTER, ruby.OBJECT_CLASS, LAST, other)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _OWNER)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "attached")
@@ -670,14 +616,12 @@ def _find_path() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "path_elsewhere")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(SCOPE, 8)
-    yield from probe("no_scope")
+    yield from read(SCOPE, 8, "no_scope")
     yield asm.jump("has_scope")
     yield Label("path_elsewhere")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["path_key"])
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "has_scope")
-    yield from read(_ID, 8)
-    yield from probe("has_scope")
+    yield from read(_ID, 8, "has_scope")
     yield from _for_each_variable("no_path", _take_path)
     yield Label("no_scope")
     yield asm.store(abi.BPF_DW, SCRATCH, SCOPE, 0)
@@ -685,8 +629,7 @@ def _find_path() -> Iterator[Item]:
 
 def _check_value(other: str) -> Iterator[Item]:
     """Go to "attached" if a variable in `HEAD` is an object of `_OWNER`, or to a label."""
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 16)
-    yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
+    yield from copy(HEAD + 16, POINTER)
     yield from _check_attached(other)
 
 
@@ -695,8 +638,7 @@ def _take_path(other: str) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 8)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _ID)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 16)
-    yield asm.store(abi.BPF_DW, SCRATCH, SCOPE, R1)
+    yield from copy(HEAD + 16, SCOPE)
     yield asm.jump("has_scope")
 
 
@@ -708,23 +650,17 @@ def _for_each_variable(name: str, check: Callable[[str], Iterator[Item]]) -> Ite
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     for offset in (ruby.CLASS_EXTENSION, ruby.CLASS_VARIABLES):
         yield asm.alu(abi.BPF_ADD, R3, offset)
-        yield from read(LAST, 8)
-        yield from probe("has_scope")
+        yield from read(LAST, 8, "has_scope")
         yield asm.load(abi.BPF_DW, R3, SCRATCH, LAST)
     yield asm.alu(abi.BPF_ADD, R3, ruby.TABLE_ENTRIES)
-    yield from read(HEAD, 16)
-    yield from probe("has_scope")
+    yield from read(HEAD, 16, "has_scope")
     for place, slot in ((0, FRAME), (8, MARK)):
-        yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + place)
-        yield asm.store(abi.BPF_DW, SCRATCH, slot, R1)
+        yield from copy(HEAD + place, slot)
     for number in range(_LOOKED_AT):
         other = f"{name}_{number}"
         yield asm.load(abi.BPF_DW, R1, SCRATCH, FRAME)
         yield asm.jump_if(abi.BPF_JLE, R1, number, "has_scope")
-        yield asm.load(abi.BPF_DW, R3, SCRATCH, MARK)
-        yield asm.alu(abi.BPF_ADD, R3, ruby.ENTRY_BYTES * number)
-        yield from read(HEAD, ruby.ENTRY_BYTES)
-        yield from probe("has_scope")
+        yield from read_at(MARK, ruby.ENTRY_BYTES * number, HEAD, "has_scope", ruby.ENTRY_BYTES)
         yield from check(other)
         yield Label(other)
     yield asm.jump("has_scope")

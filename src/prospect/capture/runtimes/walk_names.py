@@ -37,6 +37,7 @@ from prospect.capture.runtimes.walk_parts import (
     SIGNATURE,
     TAG,
     ZERO,
+    copy,
     look_up,
     output,
     probe,
@@ -187,10 +188,8 @@ def send_bytes(
     yield asm.store(abi.BPF_W, SCRATCH, BLOB_AT + 12, R1)
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 16, R1)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, CODE)
-    yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 24, R1)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
-    yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 32, R1)
+    yield from copy(CODE, BLOB_AT + 24)
+    yield from copy(PAIR, BLOB_AT + 32)
     yield asm.move(R2, R4)
     yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, BLOB_AT + wire.HEADER.size)

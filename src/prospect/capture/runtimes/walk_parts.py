@@ -131,25 +131,47 @@ def look_up(map_fd: int, key: int, dst: Reg) -> Iterator[Item]:
         yield asm.move(dst, R0)
 
 
-def read(slot: int, size: int) -> Iterator[Item]:
-    """Prepare to read so many bytes into a slot."""
-    yield asm.move(R1, SCRATCH)
-    yield asm.alu(abi.BPF_ADD, R1, slot)
-    yield asm.move(R2, size)
-
-
 def probe(failed: str) -> Iterator[Item]:
     """Read R2 bytes of the process at R3 to R1, or go to a label."""
     yield asm.call(abi.BPF_FUNC_probe_read_user)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, failed)
 
 
+def read(slot: int, size: int, failed: str) -> Iterator[Item]:
+    """Read so many bytes of the process at R3 into a slot, or go to a label."""
+    yield asm.move(R1, SCRATCH)
+    yield asm.alu(abi.BPF_ADD, R1, slot)
+    yield asm.move(R2, size)
+    yield from probe(failed)
+
+
+def read_at(pointer: int, offset: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
+    """Read bytes at an offset from where a slot points to into another slot, or go to a label."""
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, pointer)
+    if offset:
+        yield asm.alu(abi.BPF_ADD, R3, offset)
+    yield from read(slot, size, failed)
+
+
 def follow(offset_of: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
-    """Read 8 bytes, or `size`, at R3 and an offset of the entry into a slot, or go to a label."""
+    """Read bytes at R3 and an offset of the entry into a slot, or go to a label."""
     yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(slot, size)
-    yield from probe(failed)
+    yield from read(slot, size, failed)
+
+
+def read_field(
+    pointer: int, offset_of: int, slot: int, failed: str, size: int = 8
+) -> Iterator[Item]:
+    """Read bytes as `read_at` does, at an offset of the entry."""
+    yield asm.load(abi.BPF_DW, R3, SCRATCH, pointer)
+    yield from follow(offset_of, slot, failed, size)
+
+
+def copy(source: int, slot: int) -> Iterator[Item]:
+    """Copy the word of a slot to another one, and leave it in R1."""
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, source)
+    yield asm.store(abi.BPF_DW, SCRATCH, slot, R1)
 
 
 def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:

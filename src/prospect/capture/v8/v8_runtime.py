@@ -44,10 +44,11 @@ from prospect.capture.runtimes.walk_parts import (
     TAG,
     THREADS_BITS,
     WINDOW_AT,
+    copy,
     follow,
     look_up,
-    probe,
     read,
+    read_field,
     read_window,
 )
 from prospect.capture.runtimes.walk_rooms import begin_name
@@ -117,8 +118,7 @@ def _find_isolate(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _MAYBE)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "v8_isolate")
     yield Label("v8_register")
-    yield asm.load(abi.BPF_DW, R3, SCRATCH, _MAYBE)
-    yield from follow(AT["builtins"], HEAD, "v8_no_isolate", 16)
+    yield from read_field(_MAYBE, AT["builtins"], HEAD, "v8_no_isolate", 16)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + 8)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "v8_no_isolate")
@@ -144,8 +144,9 @@ def _find_isolate(maps: Maps) -> Iterator[Item]:
 def _find_innermost() -> Iterator[Item]:
     """Put the innermost frame into `FRAME`: where JavaScript called C++, or where it runs."""
     for name, slot in (("outermost", _OUTERMOST), ("entered", HEAD), ("called", HEAD + 8)):
-        yield asm.load(abi.BPF_DW, R3, SCRATCH, _MY_ISOLATE)
-        yield from follow(AT[name], slot, "no_key" if slot == _OUTERMOST else "fault")
+        yield from read_field(
+            _MY_ISOLATE, AT[name], slot, "no_key" if slot == _OUTERMOST else "fault"
+        )
     yield asm.load(abi.BPF_DW, R1, SCRATCH, _OUTERMOST)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_frame")
     yield asm.store(abi.BPF_DW, SCRATCH, _RUNS, 0)
@@ -168,8 +169,7 @@ def read_v8_frame() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGT, R3, R1, "walk_fault")
     yield asm.alu(abi.BPF_ADD, R3, v8.ENTRY_CALLED)
     yield from read_window(AT["frame_bytes"], "walk_fault", down=False)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _AT)
-    yield asm.store(abi.BPF_DW, SCRATCH, LAST, R1)
+    yield from copy(_AT, LAST)
     yield _field(R1, v8.FRAME_RETURN)
     yield asm.store(abi.BPF_DW, SCRATCH, _AT, R1)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, _RUNS)
@@ -187,8 +187,7 @@ def read_v8_frame() -> Iterator[Item]:
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["builtin_exit"])
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "next")
     yield asm.alu(abi.BPF_ADD, R3, v8.FRAME_TARGET)
-    yield from read(POINTER, 8)
-    yield from probe("next")
+    yield from read(POINTER, 8, "next")
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield asm.jump("v8_compiled")
     yield Label("v8_entry")
@@ -211,8 +210,7 @@ def _go_out(label: str) -> Iterator[Item]:
 def _enter() -> Iterator[Item]:
     """Make a row of an entry from C++, and go on where JavaScript called that, if it did."""
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, v8.ENTRY)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
-    yield asm.store(abi.BPF_DW, SCRATCH, CODE, R1)
+    yield from copy(LAST, CODE)
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield asm.store(abi.BPF_DW, SCRATCH, _AT, 0)
     yield asm.move(R4, 0)
@@ -338,8 +336,7 @@ def _tell(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, R1)
     for number, slot in enumerate((CODE, PAIR)):
-        yield asm.load(abi.BPF_DW, R1, SCRATCH, slot)
-        yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 8 + 8 * number, R1)
+        yield from copy(slot, BLOB_AT + 8 + 8 * number)
     yield asm.load_map(R1, maps.news)
     yield asm.move(R2, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R2, BLOB_AT)
