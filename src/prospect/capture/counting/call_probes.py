@@ -38,6 +38,7 @@ from prospect.capture.kernel.bpf_assembler import (
     Instruction,
     Label,
     Reg,
+    address,
     alu,
     assemble,
     atomic_add,
@@ -45,9 +46,10 @@ from prospect.capture.kernel.bpf_assembler import (
     jump,
     jump_if,
     load,
-    load_map,
+    look_up,
     move,
     store,
+    update,
 )
 from prospect.records import NamedTuple
 
@@ -244,7 +246,7 @@ def call_program(maps: Maps, namespace: Namespace | None) -> bytes:
             store(BPF_W, FP, _FUNCTION, R7),
             store(BPF_DW, FP, _CALLER, 0),  # where the stack cannot be read
             *_read_return_address(),
-            *_lookup(maps.counts),
+            *look_up(maps.counts, _KEY_AT),
             jump_if(abi.BPF_JNE, R0, 0, "count"),
             *_new_counts(maps.counts),
             jump_if(abi.BPF_JEQ, R0, 0, "dropped"),
@@ -266,8 +268,7 @@ def call_program(maps: Maps, namespace: Namespace | None) -> bytes:
 
 def _read_return_address() -> Sequence[Instruction | Label]:
     return (
-        move(R1, FP),
-        alu(abi.BPF_ADD, R1, _CALLER),
+        *address(R1, _CALLER),
         move(R2, 8),
         load(BPF_DW, R3, R6, _SP_OFFSET),
         call(abi.BPF_FUNC_probe_read_user),
@@ -278,20 +279,7 @@ def _element(map_fd: int) -> Sequence[Instruction | Label]:
     """Set R0 to the one element of an array; the kernel cannot know that it is there."""
     return (
         store(BPF_W, FP, _INDEX, 0),
-        load_map(R1, map_fd),
-        move(R2, FP),
-        alu(abi.BPF_ADD, R2, _INDEX),
-        call(abi.BPF_FUNC_map_lookup_elem),
-    )
-
-
-def _lookup(counts_fd: int) -> Sequence[Instruction | Label]:
-    """Set R0 to the counts of the key on the stack, 0 if there are none."""
-    return (
-        load_map(R1, counts_fd),
-        move(R2, FP),
-        alu(abi.BPF_ADD, R2, _KEY_AT),
-        call(abi.BPF_FUNC_map_lookup_elem),
+        *look_up(map_fd, _INDEX),
     )
 
 
@@ -301,14 +289,9 @@ def _new_counts(counts_fd: int) -> Sequence[Instruction | Label]:
         call(abi.BPF_FUNC_ktime_get_ns),
         store(BPF_DW, FP, _FIRST_NS, R0),
         store(BPF_DW, FP, _CALLS, 0),
-        load_map(R1, counts_fd),
-        move(R2, FP),
-        alu(abi.BPF_ADD, R2, _KEY_AT),
-        move(R3, FP),
-        alu(abi.BPF_ADD, R3, _VALUE_AT),
-        move(R4, abi.BPF_NOEXIST),  # another CPU may have made them in the meantime
-        call(abi.BPF_FUNC_map_update_elem),
-        *_lookup(counts_fd),
+        # Another CPU may have made them in the meantime.
+        *update(counts_fd, (FP, _KEY_AT), (FP, _VALUE_AT), abi.BPF_NOEXIST),
+        *look_up(counts_fd, _KEY_AT),
     )
 
 

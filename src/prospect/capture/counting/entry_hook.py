@@ -22,13 +22,12 @@ from prospect.capture.kernel.bpf_assembler import (
     Instruction,
     Label,
     Reg,
-    alu,
     assemble,
     atomic_add,
     call,
     jump_if,
     load,
-    load_map,
+    look_up,
     move,
     store,
 )
@@ -110,10 +109,7 @@ class HookKit:
         end = f"counted {self._labels}"
         return (
             store(abi.BPF_W, Reg.FP, _INDEX, index),
-            load_map(Reg.R1, counters.map_fd),
-            move(Reg.R2, Reg.FP),
-            alu(abi.BPF_ADD, Reg.R2, _INDEX),
-            call(abi.BPF_FUNC_map_lookup_elem),
+            *look_up(counters.map_fd, _INDEX),
             jump_if(abi.BPF_JEQ, Reg.R0, 0, end),
             move(Reg.R1, 1),
             atomic_add(Reg.R0, 0, Reg.R1),

@@ -33,6 +33,7 @@ from prospect.capture.kernel.bpf_assembler import (
     Instruction,
     Label,
     Reg,
+    address,
     alu,
     assemble,
     atomic_add,
@@ -42,8 +43,10 @@ from prospect.capture.kernel.bpf_assembler import (
     load,
     load_imm64,
     load_map,
+    look_up,
     move,
     store,
+    update,
 )
 from prospect.capture.kernel.procfs import parse_cpu_list, read_file
 from prospect.errors import CaptureError
@@ -161,7 +164,7 @@ def enter_program(
             *_identify(maps, namespace),
             Label("known"),
             *_which_call(machine, cpu_shift),
-            *_lookup(maps.counts, _KEY),
+            *look_up(maps.counts, _KEY, R7),
             jump_if(abi.BPF_JNE, R0, 0, "count"),
             *_new_counts(maps),
             jump_if(abi.BPF_JEQ, R0, 0, "dropped"),
@@ -192,7 +195,7 @@ def exit_program(maps: Maps, machine: Machine) -> bytes:
             jump_if(abi.BPF_JEQ, R1, 0, "done"),
             alu(abi.BPF_SUB, R8, R1),
             store(BPF_DW, R7, _BEGUN_NS, 0),
-            *_lookup(maps.counts, _KEY),
+            *look_up(maps.counts, _KEY, R7),
             jump_if(abi.BPF_JEQ, R0, 0, "done"),
             move(R1, 1),
             atomic_add(R0, _ENDED, R1),
@@ -240,7 +243,7 @@ def _identify(maps: Maps, namespace: Namespace | None) -> Program:
         alu(abi.BPF_LSH, R8, 32),
         alu(abi.BPF_RSH, R8, 32),
         jump_if(abi.BPF_JEQ, R8, R1, "begins"),
-        *_lookup(maps.images, _PID),
+        *look_up(maps.images, _PID, R7),
         jump_if(abi.BPF_JEQ, R0, 0, "begins"),
         load(BPF_DW, R1, R0, 0),
         store(BPF_DW, R7, _SINCE_NS, R1),
@@ -261,8 +264,7 @@ def pid_and_tid(namespace: Namespace | None) -> Program:
     return (
         load_imm64(R1, namespace.device),
         load_imm64(R2, namespace.inode),
-        move(R3, FP),
-        alu(abi.BPF_ADD, R3, _SCRATCH),
+        *address(R3, _SCRATCH),
         move(R4, 8),
         call(abi.BPF_FUNC_get_ns_current_pid_tgid),
         load(BPF_DW, R8, FP, _SCRATCH),
@@ -274,13 +276,7 @@ def _begin_image(maps: Maps) -> Program:
     return (
         call(abi.BPF_FUNC_ktime_get_ns),
         store(BPF_DW, R7, _SINCE_NS, R0),
-        load_map(R1, maps.images),
-        move(R2, R7),
-        alu(abi.BPF_ADD, R2, _PID),
-        move(R3, R7),
-        alu(abi.BPF_ADD, R3, _SINCE_NS),
-        move(R4, abi.BPF_ANY),
-        call(abi.BPF_FUNC_map_update_elem),
+        *update(maps.images, (R7, _PID), (R7, _SINCE_NS), abi.BPF_ANY),
     )
 
 
@@ -291,8 +287,7 @@ def _which_call(machine: Machine, cpu_shift: int) -> Program:
         jump_if(abi.BPF_JLT, R8, _NUMBERS, "numbered"),
         move(R8, NO_SUCH_CALL),
         Label("numbered"),
-        move(R1, FP),
-        alu(abi.BPF_ADD, R1, _SCRATCH),
+        *address(R1, _SCRATCH),
         move(R2, 8),
         load(BPF_DW, R3, R6, 0),
         alu(abi.BPF_ADD, R3, machine.register_offset),
@@ -310,38 +305,20 @@ def _which_call(machine: Machine, cpu_shift: int) -> Program:
     )
 
 
-def _lookup(map_fd: int, key: int) -> Program:
-    """Set R0 to the entry whose key is in the state in R7, 0 if there is none."""
-    return (
-        load_map(R1, map_fd),
-        move(R2, R7),
-        alu(abi.BPF_ADD, R2, key),
-        call(abi.BPF_FUNC_map_lookup_elem),
-    )
-
-
 def _new_counts(maps: Maps) -> Program:
     """Make the counters of the state in R7 and set R0 to them, 0 if there is no room."""
     return (
         *(store(BPF_DW, FP, _ZERO_COUNTS + place, 0) for place in (_CALLS, _ENDED, _TIME_NS)),
-        load_map(R1, maps.counts),
-        move(R2, R7),
-        alu(abi.BPF_ADD, R2, _KEY),
-        move(R3, FP),
-        alu(abi.BPF_ADD, R3, _ZERO_COUNTS),
-        move(R4, abi.BPF_NOEXIST),  # another thread may have made them in the meantime
-        call(abi.BPF_FUNC_map_update_elem),
-        *_lookup(maps.counts, _KEY),
+        # Another thread may have made them in the meantime.
+        *update(maps.counts, (R7, _KEY), (FP, _ZERO_COUNTS), abi.BPF_NOEXIST),
+        *look_up(maps.counts, _KEY, R7),
     )
 
 
 def _count_dropped(maps: Maps) -> Program:
     return (
         store(BPF_W, FP, _DROPPED_KEY, 0),
-        load_map(R1, maps.dropped),
-        move(R2, FP),
-        alu(abi.BPF_ADD, R2, _DROPPED_KEY),
-        call(abi.BPF_FUNC_map_lookup_elem),
+        *look_up(maps.dropped, _DROPPED_KEY),
         jump_if(abi.BPF_JEQ, R0, 0, "done"),
         move(R1, 1),
         atomic_add(R0, 0, R1),

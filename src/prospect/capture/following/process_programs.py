@@ -89,10 +89,7 @@ def fork_program(followed: int) -> tuple[Instruction | Label, ...]:
         asm.load(BPF_DW, R7, R6, 8),
         *_read_field(R7, "tgid", _KEY),
         asm.store(BPF_W, FP, _VALUE, 0),
-        *_map_arguments(followed),
-        *_address(R3, _VALUE),
-        asm.move(R4, abi.BPF_ANY),
-        asm.call(abi.BPF_FUNC_map_update_elem),
+        *asm.update(followed, (FP, _KEY), (FP, _VALUE), abi.BPF_ANY),
         Label("out"),
         asm.move(R0, 0),
         EXIT,
@@ -112,7 +109,8 @@ def free_program(followed: int) -> tuple[Instruction | Label, ...]:
         asm.load(BPF_W, R1, FP, _VALUE),
         asm.load(BPF_W, R2, FP, _KEY),
         asm.jump_if(abi.BPF_JNE, R1, R2, "out"),
-        *_map_arguments(followed),
+        asm.load_map(R1, followed),
+        *asm.address(R2, _KEY),
         asm.call(abi.BPF_FUNC_map_delete_elem),
         Label("out"),
         asm.move(R0, 0),
@@ -171,7 +169,7 @@ def write_sample(maps: Maps) -> Items:
     yield asm.move(R1, R6)
     yield asm.load_map(R2, maps.copies)
     yield asm.move(R3, R8)
-    yield from _address(R4, _KEY)
+    yield from asm.address(R4, _KEY)
     yield asm.move(R5, 0)  # no raw data
     yield asm.call(abi.BPF_FUNC_perf_event_output)
     yield asm.move(R0, _DROP)
@@ -183,8 +181,7 @@ def look_up_process(followed: int) -> Items:
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.alu(abi.BPF_RSH, R0, 32)
     yield asm.store(BPF_W, FP, _KEY, R0)
-    yield from _map_arguments(followed)
-    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield from asm.look_up(followed, _KEY)
 
 
 def _load_period() -> Items:
@@ -195,16 +192,6 @@ def _read_field(task: Reg, field: str, place: int) -> Items:
     """Copy a field of a task to the stack."""
     yield asm.move(R3, task)
     yield add_offset(R3, field)
-    yield from _address(R1, place)
+    yield from asm.address(R1, place)
     yield asm.move(R2, 4)
     yield asm.call(abi.BPF_FUNC_probe_read_kernel)
-
-
-def _map_arguments(map_fd: int) -> Items:
-    yield asm.load_map(R1, map_fd)
-    yield from _address(R2, _KEY)
-
-
-def _address(dst: Reg, place: int) -> Items:
-    yield asm.move(dst, FP)
-    yield asm.alu(abi.BPF_ADD, dst, place)

@@ -19,7 +19,7 @@ from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
 from prospect.abi.syscall_names import syscall_names
 from prospect.capture.kernel import bpf_assembler as asm
-from prospect.capture.kernel.bpf_assembler import EXIT, REGISTERS, Label, Reg, assemble
+from prospect.capture.kernel.bpf_assembler import EXIT, REGISTERS, Label, assemble
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -138,7 +138,7 @@ def fork_program(maps: Maps, types: SwitchOffsets) -> bytes:
             *_current_number(_KEY),
             *_look_up(maps, _KEY, unknown="out"),
             asm.load(BPF_DW, R7, R6, 8),
-            *_read_kernel(R7, types.pid, _KEY, 4),
+            *asm.read_kernel(R7, types.pid, _KEY, 4),
             asm.store(BPF_DW, FP, _VALUE, OTHER_WAIT),
             *_set_wait(maps, _KEY, _VALUE),
             Label("out"),
@@ -159,7 +159,7 @@ def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     yield from _look_up(maps, _KEY, unknown="prev is not")
     yield asm.move(R9, FOLLOWS_PREV)
     yield Label("prev is not")
-    yield from _read_kernel(R7, types.pid, _DATA + 56, 4)
+    yield from asm.read_kernel(R7, types.pid, _DATA + 56, 4)
     yield from _look_up(maps, _DATA + 56, unknown="next is not")
     yield asm.alu(abi.BPF_OR, R9, FOLLOWS_NEXT)
     yield Label("next is not")
@@ -173,8 +173,8 @@ def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     yield asm.store(BPF_W, FP, _DATA + 68, R9)
     yield from _own_name()
     yield asm.load(BPF_DW, R1, R6, 8)
-    yield from _read_kernel(R1, types.ran_ns, _DATA + 72, 8)
-    yield from _read_kernel(R7, types.comm, _DATA + 40, 16)
+    yield from asm.read_kernel(R1, types.ran_ns, _DATA + 72, 8)
+    yield from asm.read_kernel(R7, types.comm, _DATA + 40, 16)
     yield asm.move(R1, R9)
     yield asm.alu(abi.BPF_AND, R1, FOLLOWS_PREV)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "write")
@@ -188,7 +188,8 @@ def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
         yield asm.jump_if(abi.BPF_JNE, R8, _DEAD, "out")
         yield asm.load(BPF_W, R1, FP, _DATA + 24)
         yield asm.store(BPF_W, FP, _KEY, R1)
-        yield from _map_arguments(maps.threads, _KEY)
+        yield asm.load_map(R1, maps.threads)
+        yield from asm.address(R2, _KEY)
         yield asm.call(abi.BPF_FUNC_map_delete_elem)
     yield Label("out")
     yield asm.move(R0, 0)
@@ -214,10 +215,9 @@ def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     # this one's is says whether the CPU is in an interrupt.
     yield asm.move(R6, R1)
     yield asm.load(BPF_DW, R7, R6, 0)
-    yield from _read_kernel(R7, types.pid, _WAKE + 24, 4)
+    yield from asm.read_kernel(R7, types.pid, _WAKE + 24, 4)
     yield asm.store(BPF_DW, FP, _WAKE_WAIT, OTHER_WAIT)
-    yield from _map_arguments(maps.threads, _WAKE + 24)
-    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield from asm.look_up(maps.threads, _WAKE + 24)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "unknown" if maps.every_thread else "out")
     yield asm.load(BPF_DW, R1, R0, 0)
     yield asm.store(BPF_DW, FP, _WAKE_WAIT, R1)
@@ -228,7 +228,7 @@ def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     yield asm.store(BPF_W, FP, _WAKE + 28, 0)
     yield asm.store(BPF_W, FP, _WAKE + 32, -1)
     yield from _interrupts()
-    yield from _read_kernel(R7, types.comm, _WAKE + 8, 16)
+    yield from asm.read_kernel(R7, types.comm, _WAKE + 8, 16)
     yield asm.store(BPF_W, FP, _WAKE, number)
     yield asm.store(BPF_B, FP, _WAKE + 2, R8)
     if not maps.every_thread:
@@ -266,11 +266,11 @@ def _interrupts() -> Items:
     yield asm.move(R8, R0)
     yield asm.alu(abi.BPF_SUB, R8, FP)
     yield asm.move(R9, R0)
-    yield from _read_kernel(R9, _CS_OFFSET, _WAKE_REGISTER, 8)
+    yield from asm.read_kernel(R9, _CS_OFFSET, _WAKE_REGISTER, 8)
     yield asm.load(BPF_DW, R2, FP, _WAKE_REGISTER)
     yield asm.alu(abi.BPF_AND, R2, _USER_CS)
     yield asm.jump_if(abi.BPF_JNE, R2, _USER_CS, "of the kernel")
-    yield from _read_kernel(R9, _CALL_OFFSET, _WAKE_REGISTER, 8)
+    yield from asm.read_kernel(R9, _CALL_OFFSET, _WAKE_REGISTER, 8)
     yield asm.load(BPF_DW, R1, FP, _WAKE_REGISTER)
     yield asm.jump_if(abi.BPF_JLT, R1, COMPAT_BIT, "in a call")
     yield asm.move(R8, _IN_HARDIRQ)
@@ -305,7 +305,7 @@ def _current_number(key: int) -> Items:
 
 def _own_name() -> Items:
     """Write the name of the thread on this CPU as that of the task before."""
-    yield from _address(R1, _DATA + 8)
+    yield from asm.address(R1, _DATA + 8)
     yield asm.move(R2, 16)
     yield asm.call(abi.BPF_FUNC_get_current_comm)
 
@@ -336,12 +336,12 @@ def _syscall() -> Items:
     yield asm.move(R1, R0)
     yield asm.call(abi.BPF_FUNC_task_pt_regs)
     yield asm.move(R7, R0)
-    yield from _read_kernel(R7, _CS_OFFSET, _VALUE, 8)
+    yield from asm.read_kernel(R7, _CS_OFFSET, _VALUE, 8)
     yield asm.load(BPF_DW, R9, FP, _VALUE)
     yield asm.move(R1, R9)
     yield asm.alu(abi.BPF_AND, R1, _USER_CS)
     yield asm.jump_if(abi.BPF_JNE, R1, _USER_CS, "no call")
-    yield from _read_kernel(R7, _CALL_OFFSET, _VALUE, 8)
+    yield from asm.read_kernel(R7, _CALL_OFFSET, _VALUE, 8)
     yield asm.load(BPF_DW, R1, FP, _VALUE)
     yield asm.jump_if(abi.BPF_JGE, R1, COMPAT_BIT, "no call")
     yield asm.alu(abi.BPF_AND, R9, 0xFF)
@@ -361,8 +361,7 @@ def _keep_wait(maps: Maps) -> Items:
     yield asm.load(BPF_W, R1, FP, _DATA + 24)
     yield asm.store(BPF_W, FP, _KEY, R1)
     # Written in place if there is one: an update takes longer.
-    yield from _map_arguments(maps.threads, _KEY)
-    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield from asm.look_up(maps.threads, _KEY)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "first wait")
     yield asm.load(BPF_DW, R1, FP, _VALUE)
     yield asm.store(BPF_DW, R0, 0, R1)
@@ -376,46 +375,23 @@ def _look_up(maps: Maps, key: int, unknown: str) -> Items:
     """Go to a label if the thread at `key` is not followed."""
     if maps.every_thread:
         return
-    yield from _map_arguments(maps.threads, key)
-    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield from asm.look_up(maps.threads, key)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, unknown)
 
 
 def _set_wait(maps: Maps, key: int, value: int) -> Items:
     """Follow the thread of a key, with the call that it waits in."""
-    yield from _map_arguments(maps.threads, key)
-    yield from _address(R3, value)
-    yield asm.move(R4, abi.BPF_ANY)
-    yield asm.call(abi.BPF_FUNC_map_update_elem)
-
-
-def _map_arguments(map_fd: int, key: int) -> Items:
-    yield asm.load_map(R1, map_fd)
-    yield from _address(R2, key)
-
-
-def _read_kernel(base: Reg, offset: int, place: int, size: int) -> Items:
-    """Copy bytes of the kernel at a register and an offset to the stack."""
-    yield asm.move(R3, base)
-    yield asm.alu(abi.BPF_ADD, R3, offset)
-    yield from _address(R1, place)
-    yield asm.move(R2, size)
-    yield asm.call(abi.BPF_FUNC_probe_read_kernel)
+    yield from asm.update(maps.threads, (FP, key), (FP, value), abi.BPF_ANY)
 
 
 def _write(output: int, place: int, size: int) -> Items:
     yield asm.move(R1, R6)
     yield asm.load_map(R2, output)
     yield asm.load_imm64(R3, abi.BPF_F_CURRENT_CPU)
-    yield from _address(R4, place)
+    yield from asm.address(R4, place)
     yield asm.move(R5, size)
     yield asm.call(abi.BPF_FUNC_perf_event_output)
 
 
 def _numbers(calls: frozenset[str]) -> list[int]:
     return [number for number, name in syscall_names(_MACHINE).items() if name in calls]
-
-
-def _address(dst: Reg, place: int) -> Items:
-    yield asm.move(dst, FP)
-    yield asm.alu(abi.BPF_ADD, dst, place)

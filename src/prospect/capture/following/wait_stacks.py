@@ -97,7 +97,7 @@ def _switch(maps: WaitMaps) -> Items:
     pieces = _pieces(maps.copied_bytes)
     yield asm.move(R6, R1)
     yield asm.store(BPF_W, FP, _FREE, 0)
-    yield from _look_up(maps.scratch, _FREE)
+    yield from asm.look_up(maps.scratch, _FREE)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
     yield asm.move(R7, R0)
     yield from _read_stack_pointer()
@@ -118,7 +118,7 @@ def _switch(maps: WaitMaps) -> Items:
     yield asm.alu(abi.BPF_OR, R9, 1)
     yield asm.store(BPF_DW, FP, _KEY, R9)
     yield asm.store(BPF_DW, R7, 0, R9)
-    yield from _look_up(maps.seen, _KEY)
+    yield from asm.look_up(maps.seen, _KEY)
     yield asm.move(R8, _WORD_BYTES)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "known")
     yield asm.load(BPF_DW, R8, R7, _used_place(pieces))
@@ -146,11 +146,7 @@ def _read_stack_pointer() -> Items:
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
     yield asm.move(R1, R0)
     yield asm.call(abi.BPF_FUNC_task_pt_regs)
-    yield asm.move(R3, R0)
-    yield asm.alu(abi.BPF_ADD, R3, _SP_OFFSET[os.uname().machine])
-    yield from _address(R1, _SP)
-    yield asm.move(R2, _WORD_BYTES)
-    yield asm.call(abi.BPF_FUNC_probe_read_kernel)
+    yield from asm.read_kernel(R0, _SP_OFFSET[os.uname().machine], _SP, _WORD_BYTES)
 
 
 def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
@@ -169,7 +165,7 @@ def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
     yield asm.store(BPF_DW, FP, _KEY, R5)
     yield asm.move(R3, R5)
     yield from _mix(R9)
-    yield from _look_up(maps.seen, _KEY)
+    yield from asm.look_up(maps.seen, _KEY)
     yield asm.load(BPF_DW, R1, FP, _KEY)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, f"known {piece}")
     yield asm.alu(abi.BPF_OR, R1, 1)
@@ -253,19 +249,4 @@ def _remember_piece(seen: int, piece: int) -> Items:
 
 def _remember(seen: int) -> Items:
     yield asm.store(BPF_DW, FP, _FREE, 0)
-    yield asm.load_map(R1, seen)
-    yield from _address(R2, _KEY)
-    yield from _address(R3, _FREE)
-    yield asm.move(R4, abi.BPF_ANY)
-    yield asm.call(abi.BPF_FUNC_map_update_elem)
-
-
-def _look_up(map_fd: int, key: int) -> Items:
-    yield asm.load_map(R1, map_fd)
-    yield from _address(R2, key)
-    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
-
-
-def _address(dst: Reg, place: int) -> Items:
-    yield asm.move(dst, FP)
-    yield asm.alu(abi.BPF_ADD, dst, place)
+    yield from asm.update(seen, (FP, _KEY), (FP, _FREE), abi.BPF_ANY)

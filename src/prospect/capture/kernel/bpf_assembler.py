@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import ClassVar
 
+    Steps = tuple["Instruction", ...]
+
 _SLOT = struct.Struct("=BBhi")
 # A 64-bit immediate takes two slots: opcode 0x18.
 _LOAD_IMM64 = abi.BPF_LD | abi.BPF_DW | abi.BPF_IMM
@@ -114,6 +116,38 @@ def load_imm64(dst: Reg, value: int) -> Instruction:
 def call(helper: int) -> Instruction:
     """Call a helper function, BPF_FUNC_*: it takes R1 to R5 and leaves only R0 defined of R0-R5."""
     return Instruction(abi.BPF_JMP | abi.BPF_CALL, immediate=helper)
+
+
+def address(dst: Reg, place: int, base: Reg = Reg.FP) -> Steps:
+    """Set dst to the address of a place on the stack, or at another register."""
+    return (move(dst, base), alu(abi.BPF_ADD, dst, place))
+
+
+def look_up(map_fd: int, key: int, base: Reg = Reg.FP) -> Steps:
+    """Set R0 to the entry of a map whose key is at a place, 0 if there is none."""
+    keyed = load_map(Reg.R1, map_fd), *address(Reg.R2, key, base)
+    return (*keyed, call(abi.BPF_FUNC_map_lookup_elem))
+
+
+def update(map_fd: int, key: tuple[Reg, int], value: tuple[Reg, int], flags: int) -> Steps:
+    """Set the entry of a map; its key and its value are at places of registers."""
+    return (
+        load_map(Reg.R1, map_fd),
+        *address(Reg.R2, key[1], key[0]),
+        *address(Reg.R3, value[1], value[0]),
+        move(Reg.R4, flags),
+        call(abi.BPF_FUNC_map_update_elem),
+    )
+
+
+def read_kernel(base: Reg, offset: int, place: int, size: int) -> Steps:
+    """Copy bytes of the kernel at a register and an offset to the stack."""
+    return (
+        *address(Reg.R3, offset, base),
+        *address(Reg.R1, place),
+        move(Reg.R2, size),
+        call(abi.BPF_FUNC_probe_read_kernel),
+    )
 
 
 def jump(target: str) -> Instruction:

@@ -113,8 +113,7 @@ def output(maps: Maps, base: Reg, offset: int, size: int | None) -> Iterator[Ite
     yield asm.move(R1, CTX)
     yield asm.load_map(R2, maps.output)
     yield asm.load_imm64(R3, abi.BPF_F_CURRENT_CPU)
-    yield asm.move(R4, base)
-    yield asm.alu(abi.BPF_ADD, R4, offset)
+    yield from asm.address(R4, offset, base)
     if size is not None:
         yield asm.move(R5, size)
     yield asm.call(abi.BPF_FUNC_perf_event_output)
@@ -122,10 +121,7 @@ def output(maps: Maps, base: Reg, offset: int, size: int | None) -> Iterator[Ite
 
 def look_up(map_fd: int, key: int, dst: Reg) -> Iterator[Item]:
     """Set a register to a map's element, or leave."""
-    yield asm.load_map(R1, map_fd)
-    yield asm.move(R2, FP)
-    yield asm.alu(abi.BPF_ADD, R2, key)
-    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield from asm.look_up(map_fd, key)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
     if dst != R0:
         yield asm.move(dst, R0)
@@ -139,8 +135,7 @@ def probe(failed: str) -> Iterator[Item]:
 
 def read(slot: int, size: int, failed: str) -> Iterator[Item]:
     """Read so many bytes of the process at R3 into a slot, or go to a label."""
-    yield asm.move(R1, SCRATCH)
-    yield asm.alu(abi.BPF_ADD, R1, slot)
+    yield from asm.address(R1, slot, SCRATCH)
     yield asm.move(R2, size)
     yield from probe(failed)
 
@@ -208,8 +203,7 @@ def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:
     yield Label(label + "_begin")
     yield asm.move(R3, R1)
     yield asm.store(abi.BPF_DW, SCRATCH, WINDOW_FROM_AT, R3)
-    yield asm.move(R1, SCRATCH)
-    yield asm.alu(abi.BPF_ADD, R1, WINDOW_AT)
+    yield from asm.address(R1, WINDOW_AT, SCRATCH)
     yield asm.move(R2, WINDOW_BYTES)
     yield asm.call(abi.BPF_FUNC_probe_read_user)
     yield asm.load(abi.BPF_DW, R3, SCRATCH, SIZE)
@@ -230,8 +224,7 @@ def read_frame(size_of: int, failed: str) -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGT, R2, wire.MOST_FRAME_BYTES, failed)
     yield asm.load_imm64(R1, NOWHERE)
     yield asm.store(abi.BPF_DW, SCRATCH, WINDOW_FROM_AT, R1)
-    yield asm.move(R1, SCRATCH)
-    yield asm.alu(abi.BPF_ADD, R1, WINDOW_AT)
+    yield from asm.address(R1, WINDOW_AT, SCRATCH)
     yield from probe(failed)
     yield asm.move(R5, 0)
 
