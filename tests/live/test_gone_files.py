@@ -81,6 +81,17 @@ def test_what_ran_from_files_that_are_gone_is_named(tmp_path, elsewhere, script,
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("last", ['rm "$1"', 'cp /bin/true "$1.new" && mv "$1.new" "$1"'])
+def test_what_was_installed_before_and_is_removed_or_replaced_is_named(tmp_path, elsewhere, last):
+    elsewhere.mkdir()
+    installed = elsewhere / "passing"
+    shutil.copy(build_program(tmp_path, "burner", "-static"), installed)
+    file = tmp_path / "r"
+    record(file, "sh", "-c", f'"$1" 300; {last}', "sh", installed)
+    check_named(prospect.open(file, use_cache=False))
+
+
+@pytest.mark.usefixtures("home")
 def test_prospect_command_names_them_without_keeping_the_recording(tmp_path, elsewhere):
     burner = build_program(tmp_path, "burner", "-static")
     ran = run_here("sh", "-c", CHROOT, str(burner), str(elsewhere))

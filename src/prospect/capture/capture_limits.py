@@ -55,6 +55,12 @@ LARGEST_COPY_BYTES = 1 << 26
 MOST_COPIED_BYTES = 1 << 28
 # Files of users other than root and ours may take this much of it.
 MOST_OTHERS_BYTES = 1 << 26
+# Files that will hardly be gone are copied up to this point: the rest is for those that will.
+MOST_UNLIKELY_BYTES = 1 << 26
+# Files that are held open instead: processes may have 1,024 descriptors. COMMAND maps some 50. One
+# that is removed takes space on the disk until it is looked at.
+MOST_HELD_FILES = 256
+HELD_LOOK_S = 1.0
 # A build makes as many. A mapping takes 16 bytes; programs have about 40 sections.
 MOST_COPIES = 1 << 10
 MOST_RANGES = 1 << 12

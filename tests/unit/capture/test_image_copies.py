@@ -68,7 +68,8 @@ def test_a_usual_file_is_not_copied(copies_fd):
     usual = Path("/usr/bin/env").resolve()
     copies = ImageCopies(copies_fd, time.time_ns())
     consider(copies, usual)
-    assert found(copies) == ([], 0)
+    assert found(copies, os.stat) == ([], 0)
+    assert os.fstat(copies_fd).st_size == 0
 
 
 def test_what_was_mapped_before_is_copied_of_processes_that_were_attached_to(copies_fd, program):
@@ -88,13 +89,91 @@ def test_a_file_made_meanwhile_is_dropped_if_it_is_still_there(copies_fd, progra
     monkeypatch.delenv("TMPDIR", raising=False)
     copies = ImageCopies(copies_fd, time.time_ns() + 20_000_000)
     consider(copies, program)
-    assert found(copies) == ([], 0)
+    assert found(copies, os.stat) == ([], 0)
     copies = ImageCopies(copies_fd, time.time_ns())
     program.write_bytes(elf_file(sections=[code()], build_id=ID))
     consider(copies, program)
     assert found(copies, os.stat) == ([], 0)
     program.write_bytes(b"another")
     assert len(found(copies, os.stat)[0]) == 1
+
+
+@pytest.fixture
+def installed(program, monkeypatch):
+    """A program that is older than the recording, and not in a directory for temporary files."""
+    monkeypatch.setattr(image_copies, "_TEMPORARY", ())
+    monkeypatch.setattr(image_copies, "_LASTING", (program.parent,))
+    monkeypatch.setattr(image_copies, "_PASSING_TYPES", frozenset())
+    monkeypatch.delenv("TMPDIR", raising=False)
+    return program
+
+
+def later():
+    """Return a time after that of all files."""
+    return time.time_ns() + 20_000_000
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_an_installed_file_is_copied_only_if_it_is_removed(
+    copies_fd, installed, monkeypatch, is_seen
+):
+    monkeypatch.setattr(image_copies, "HELD_LOOK_S", 0.0)
+    content, one = installed.read_bytes(), mapping(installed)
+    copies = ImageCopies(copies_fd, later())
+    consider(copies, installed)
+    assert os.fstat(copies_fd).st_size == 0
+    installed.unlink()
+    if is_seen:  # it takes no space on the disk any more
+        copies.see([one])
+        assert os.fstat(copies_fd).st_size == len(content)
+    ((copy,), left_out) = found(copies)
+    assert (left_out, copy.build_id, copy.ranges) == (0, ID, [(0x1000, 0x2000)])
+    assert os.pread(copies_fd, 1 << 20, copy.at) == content
+
+
+def test_an_installed_file_is_copied_if_another_one_is_in_its_place(copies_fd, installed):
+    content = installed.read_bytes()
+    copies = ImageCopies(copies_fd, later())
+    consider(copies, installed)
+    other = installed.with_name("other")
+    other.write_bytes(b"another")
+    other.rename(installed)
+    ((copy,), left_out) = found(copies, os.stat)
+    assert (left_out, os.pread(copies_fd, 1 << 20, copy.at)) == (0, content)
+
+
+def test_an_installed_file_that_was_written_to_is_not_taken_for_what_was_mapped(
+    copies_fd, installed
+):
+    copies = ImageCopies(copies_fd, later())
+    consider(copies, installed)
+    installed.write_bytes(b"another")
+    assert found(copies, os.stat) == ([], 0)
+
+
+@pytest.mark.parametrize("bound", ["MOST_HELD_FILES", "MOST_UNLIKELY_BYTES"])
+def test_installed_files_without_room_are_counted_if_they_are_gone(
+    copies_fd, installed, monkeypatch, bound
+):
+    monkeypatch.setattr(image_copies, bound, 0)
+    if bound == "MOST_UNLIKELY_BYTES":
+        monkeypatch.setattr(image_copies, "_LASTING", ())
+    copies = ImageCopies(copies_fd, later())
+    consider(copies, installed)
+    assert found(copies, os.stat) == ([], 0)
+    assert found(copies) == ([], 1)
+
+
+def test_a_file_on_a_disk_that_can_be_unmounted_is_copied_and_not_held_open(
+    copies_fd, installed, monkeypatch
+):
+    monkeypatch.setattr(image_copies, "_LASTING", ())
+    copies = ImageCopies(copies_fd, later())
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    consider(copies, installed)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert found(copies, os.stat) == ([], 0)
+    assert len(found(copies)[0]) == 1
 
 
 def test_files_beyond_the_bounds_are_left_out_and_counted(copies_fd, program, monkeypatch):

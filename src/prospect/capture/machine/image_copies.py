@@ -5,6 +5,10 @@ ours, in a directory for temporary files, on a file system that is mounted for a
 than the recording. A copy, not a descriptor: an open file keeps its file system from being
 unmounted. Of a large file only what names and call chains are read of is copied.
 
+Any other file may be removed, replaced or renamed while the recording goes on. It is held open if
+it is on the file system of ``/`` or ``/usr``, which nobody can unmount, and copied once it has no
+name or another file is at its path. A file on another file system is copied if there is much room.
+
 Defined by: the gABI, "Sections"; proc(5).
 """
 
@@ -13,17 +17,23 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import time
+from resource import RLIMIT_NOFILE, getrlimit
 
 from prospect.capture.capture_limits import (
+    HELD_LOOK_S,
     LARGEST_COPY_BYTES,
     LARGEST_ELSEWHERE_BYTES,
     LARGEST_STRINGS_BYTES,
     LARGEST_WHOLE_BYTES,
     MOST_COPIED_BYTES,
     MOST_COPIES,
+    MOST_HELD_FILES,
+    MOST_MAPPED_FILES,
     MOST_OTHERS_BYTES,
     MOST_RANGES,
     MOST_SECTIONS,
+    MOST_UNLIKELY_BYTES,
 )
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.files.rights import is_trusted
@@ -44,6 +54,7 @@ DELETED = b" (deleted)"
 # File systems take their times from a clock of this resolution.
 _CLOCK_STEP_NS = 10_000_000
 _TEMPORARY = (b"/tmp/", b"/var/tmp/", b"/dev/shm/", b"/run/")
+_LASTING = ("/", "/usr")
 _PASSING_TYPES = frozenset({b"tmpfs", b"overlay", b"squashfs", b"iso9660", b"ramfs"})
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
@@ -87,10 +98,21 @@ class ImageCopy(NamedTuple):
 
 
 class Copied(Record, frozen=False):
-    """A copy while the recording goes on."""
+    """A file while the recording goes on: copied, held open, or neither for lack of room.
+
+    Attributes:
+        facts: without pieces as long as there is no copy.
+        ranges: where it was mapped.
+        largest_whole_bytes: the size up to which it is copied whole.
+        held_fd: -1 if it is not held open.
+        is_left_out: whether there was no room for a copy, or for one more file held open.
+    """
 
     facts: ImageCopy
     ranges: dict[Range, None]
+    largest_whole_bytes: int = LARGEST_WHOLE_BYTES
+    held_fd: int = -1
+    is_left_out: bool = False
 
 
 class ImageCopies:
@@ -121,18 +143,28 @@ class ImageCopies:
         self._copied: list[Copied] = []
         self._latest: dict[File, Copied] = {}
         self._passing: dict[tuple[int, int], bool] = {}
-        self._left_out = 0
+        self._copies = 0
+        self._held = 0
+        self._most_held = min(MOST_HELD_FILES, getrlimit(RLIMIT_NOFILE)[0] // 4)
+        self._looked_s = time.monotonic()
+        self._lasting = {os.stat(path).st_dev for path in _LASTING if os.path.isdir(path)}
         chosen = os.environb.get(b"TMPDIR", b"").rstrip(b"/")
         # As ours: COMMAND inherits it.
         own = (chosen + b"/",) if chosen.startswith(b"/") else ()
         self._temporary = _TEMPORARY + own
 
     def see(self, mappings: Iterable[MappingRecord]) -> None:
-        """Note where files that are copied are mapped."""
+        """Note where files are mapped; copy those held open that were removed meanwhile."""
         for mapping in mappings if self._copied else ():
             copied = self._latest.get(mapping.file)
             if copied and len(copied.ranges) < MOST_RANGES:
                 copied.ranges[mapping.start, mapping.end] = None
+        now = time.monotonic()
+        if self._held and now - self._looked_s > HELD_LOOK_S:
+            self._looked_s = now
+            for one in self._copied:
+                if one.held_fd >= 0 and not os.fstat(one.held_fd).st_nlink:
+                    self._take_held(one)
 
     def consider(
         self, mapping: MappingRecord, path_fd: int, build_id: bytes, *, is_new: bool
@@ -159,37 +191,36 @@ class ImageCopies:
         if not stat.S_ISREG(status.st_mode):
             return
         is_elsewhere = has_other_root(mapping.pid)
-        if not (is_elsewhere or self._may_go(mapping, status)):
-            return
-        fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
-        try:
-            largest = LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
-            pieces = pieces_of(fd, status.st_size, largest)
-            size = sum(length for _, length in pieces)
-            if not pieces:
-                return
-            if not self._has_room(size, status.st_uid):
-                self._left_out += 1
-                return
-            self._copy(fd, pieces)
-        finally:
-            os.close(fd)
+        may_go = is_elsewhere or self._may_go(mapping, status)
         facts = ImageCopy(
             file=mapping.file,
             build_id=build_id,
             path=mapping.path.removesuffix(DELETED),
             size=status.st_size,
-            pieces=pieces,
-            at=self._end,
+            pieces=[],
+            at=0,
             ranges=[],
             modified_ns=status.st_mtime_ns,
         )
-        self._end += size
-        self._of_others += 0 if is_trusted(status.st_uid) else size
-        ranges: dict[Range, None] = {(mapping.start, mapping.end): None}
-        copied = Copied(facts, ranges)
-        self._copied.append(copied)
-        self._latest[mapping.file] = copied
+        largest = LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
+        copied = Copied(facts, {(mapping.start, mapping.end): None}, largest)
+        fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
+        try:
+            if may_go or status.st_dev not in self._lasting:
+                room = MOST_COPIED_BYTES if may_go else MOST_UNLIKELY_BYTES
+                if not self._copy(copied, fd, room):
+                    return
+            elif self._held < self._most_held:
+                copied.held_fd, fd = fd, -1
+                self._held += 1
+            else:
+                copied.is_left_out = True
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        if len(self._copied) < MOST_MAPPED_FILES:
+            self._copied.append(copied)
+            self._latest[mapping.file] = copied
 
     def finish(
         self, status_at: Callable[[bytes], os.stat_result | None]
@@ -202,12 +233,14 @@ class ImageCopies:
         Returns:
             The fields of each `ImageCopy`, and how many files were left out.
         """
+        gone = [one for one in self._copied if not self._is_there(one, status_at)]
+        for one in gone:
+            if one.held_fd >= 0:
+                self._take_held(one)
         kept = [
-            tuple(one.facts._replace(ranges=list(one.ranges)))
-            for one in self._copied
-            if not self._is_there(one, status_at)
+            tuple(one.facts._replace(ranges=list(one.ranges))) for one in gone if one.facts.pieces
         ]
-        return kept, self._left_out
+        return kept, sum(one.is_left_out for one in gone)
 
     def _belongs(self, pid: int) -> bool:
         """Return whether a process is of the family, by its living parents."""
@@ -255,13 +288,33 @@ class ImageCopies:
             self._passing[device] = bool(types & _PASSING_TYPES) and not is_root
         return self._passing[device]
 
-    def _has_room(self, size: int, owner: int) -> bool:
-        if len(self._copied) >= MOST_COPIES or self._end + size > MOST_COPIED_BYTES:
-            return False
-        return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
+    def _take_held(self, held: Copied) -> None:
+        """Copy a file that was held open, unless it was written to, and close it."""
+        fd, held.held_fd = held.held_fd, -1
+        self._held -= 1
+        try:
+            status = os.fstat(fd)
+            if (held.facts.size, held.facts.modified_ns) == (status.st_size, status.st_mtime_ns):
+                self._copy(held, fd, MOST_COPIED_BYTES)
+        except OSError:  # it cannot be read
+            pass
+        finally:
+            os.close(fd)
 
-    def _copy(self, fd: int, pieces: list[Range]) -> None:
-        """Append pieces of a file to the copies."""
+    def _copy(self, copied: Copied, fd: int, most_bytes: int) -> bool:
+        """Append a file to the copies if there is room; return whether it has names.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        pieces = pieces_of(fd, copied.facts.size, copied.largest_whole_bytes)
+        size = sum(length for _, length in pieces)
+        owner = os.fstat(fd).st_uid
+        if not pieces:
+            return False
+        copied.is_left_out = not self._has_room(size, owner, most_bytes)
+        if copied.is_left_out:
+            return True
         os.lseek(self._fd, self._end, os.SEEK_SET)
         for offset, length in pieces:
             done = 0
@@ -270,6 +323,16 @@ class ImageCopies:
                 if not count:
                     raise OSError
                 done += count
+        copied.facts = copied.facts._replace(pieces=pieces, at=self._end)
+        self._end += size
+        self._of_others += 0 if is_trusted(owner) else size
+        self._copies += 1
+        return True
+
+    def _has_room(self, size: int, owner: int, most_bytes: int) -> bool:
+        if self._copies >= MOST_COPIES or self._end + size > most_bytes:
+            return False
+        return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
 
 
 def has_other_root(pid: int) -> bool:
