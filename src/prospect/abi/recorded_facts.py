@@ -56,7 +56,6 @@ class KeptImage(NamedTuple):
         file: major and minor number of the device, and inode, as mappings have them.
         build_id: b"" for none.
         path: as mapped.
-        size: of the file.
         pieces: (offset in the file, length) of what is kept.
         content: returns the pieces, concatenated; raises ValueError if they are damaged.
         modified_ns: when the file was modified, since the epoch; 0 if unknown.

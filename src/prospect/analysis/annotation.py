@@ -50,7 +50,6 @@ class AnnotateOptions(Record):
     """The functions to annotate, and how.
 
     Attributes:
-        choice: which functions.
         disassembler: how instructions are written.
         source: whether source lines and inlined functions are shown.
         whole: whether instructions far from all hits are shown too.

@@ -22,7 +22,6 @@ class DaemonOptions(Record):
         ship: the URL that finished hours are sent to, "" for none.
         host_share: of hosts that send an hour.
         push: the URL of a server that gets each window, "" for none.
-        command_line: of the daemon.
         cpu_limit_percent: how much of the machine's CPU time the daemon may take.
         memory_limit_bytes: how much memory it may take, its processes included.
         reads_python: whether Python functions are read.

@@ -45,7 +45,6 @@ class Totals:
 
     Attributes:
         began_s: when the daemon did, in seconds since 1970.
-        samples, lost: of all windows.
         left_out: notes on what the windows so far leave out.
         without_names: objects that the last window has hits in, and no names of.
     """

@@ -147,7 +147,6 @@ class GoTable(Record, eq=False):
     """The functions of a Go image; use `read_go_table`.
 
     Attributes:
-        image: which has it.
         version: GO_1_16, GO_1_18 or GO_1_20.
         start: u64[f] SVMA of each function, strictly rising.
         end: u64[f] SVMA of the first byte after.

@@ -38,7 +38,6 @@ class ElfImage(Record, eq=False):
     """The headers of one ELF file; use `ElfImage.parse`.
 
     Attributes:
-        data: the file.
         is_64: whether its class is ELFCLASS64.
         type: ET_*.
         machine: EM_*.

@@ -73,7 +73,6 @@ class SframeTable(Record, eq=False):
     """The functions of a .sframe section by rising address.
 
     Attributes:
-        data: the section.
         fixed_fp: bytes from the CFA to the saved frame register, 0 if rows say it.
         fixed_return: the same of the return address.
         start: u64[n] SVMA of the first instruction.
@@ -264,7 +263,6 @@ class _Rows(NamedTuple):
 
     Attributes:
         address: bytes from the beginning of the function or of what is repeated.
-        words: how many each has.
         is_known: bool[r] whether the form of the function is known.
         places: of the CFA, the return address and the frame register.
     """

@@ -92,11 +92,8 @@ class KindOfTurns(Record):
         service: the service or container that they are in, "" for none.
         kind: a function, or the system call of the idle waits between them.
         is_loop: whether they are rounds of event loops, which serve many requests at once.
-        turns: how many.
-        threads: of how many threads.
         seconds: how long, together; the rows add up to it.
         median, tail: seconds, the latter of the 95th percentile.
-        longest_s: of the longest turn.
         deviation_s: standard deviation of their lengths.
         rows: the longest first.
         takers: who had the CPUs that were waited for, in the same way.
@@ -130,7 +127,6 @@ class TurnAccount(Record):
         cut: turns that the start or the end of the recording cut, which are in no kind.
         unclear: turns of which not every wait is known, in the same way.
         threads_without: threads that waited, and in no place that is known to be idle.
-        slowest: the slowest turns.
     """
 
     kinds: tuple[KindOfTurns, ...]

@@ -155,7 +155,6 @@ class Owned(NamedTuple):
     """Pieces with an owner each: those of one owner are added up.
 
     Attributes:
-        path: the pieces.
         owner: i64[p] numbers, not negative.
         quota: i64[p] ns of each in which a CPU limit stopped the thread.
         stolen: i64[p] ns of each that the host took.

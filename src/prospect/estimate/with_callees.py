@@ -30,7 +30,6 @@ class CalleesRow(NamedTuple):
 
     Attributes:
         function: row of the profile's functions, -1 for an inlined one.
-        name: of the function.
         object_path: where its code was mapped from.
         hits: samples with it on their stack.
         seconds, half_width_s: time, and half of its 95 % interval; NaN if the event has none.

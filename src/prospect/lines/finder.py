@@ -61,7 +61,6 @@ class _Holder(NamedTuple):
     """The files that have the lines of an image.
 
     Attributes:
-        found: the image.
         debug: its separate debug file.
         key: what its symcache is called in the cache on disk, "" where it is not kept.
         is_costly: whether files of other users left no memory for the debug file.

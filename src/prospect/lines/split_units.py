@@ -36,7 +36,6 @@ class SplitUnit(Record):
 
     Attributes:
         version: of DWARF, 4 or 5.
-        dwo_id: which unit it is.
         dwo_name, directory: the file that has the rest, as the compiler called it, and from where.
         low_pc: what its ranges count from.
         line_offset: its line table, in .debug_line; -1 without one.

@@ -175,7 +175,6 @@ class PartOfThreads(NamedTuple):
         threads: `since_before_ns` is 0 if the wait began in an earlier part.
         programs: the process of each.
         begin_ns: the interval's start.
-        end_ns: its end.
     """
 
     threads: ThreadTimes

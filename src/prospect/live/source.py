@@ -275,7 +275,6 @@ class Running(NamedTuple):
 
     Attributes:
         time_ns: in CLOCK_MONOTONIC.
-        pids: of all processes.
     """
 
     time_ns: int

@@ -124,7 +124,6 @@ class SourceFile(Record):
         path: where.
         lines: its text, without line ends; undecodable bytes as `os.fsdecode` has them.
         modified_ns: since the epoch.
-        device, inode: which file it is.
         is_public: whether every user may read it.
     """
 

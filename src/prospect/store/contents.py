@@ -37,7 +37,6 @@ class Day(Record):
         day: as 2026-11-22.
         session: what its windows belong to.
         host: the machine that was sampled.
-        windows: how many.
         measured_s: how long they are together.
         samples, lost: of these windows.
         size_bytes: of their files.

@@ -50,7 +50,6 @@ class StoreDirectory(Closing):
 
     Attributes:
         path: as somebody named it.
-        descriptor: of the directory.
         made_at: when it was made, in seconds since 1970.
         made_on: a digest of the machine that made it, "" where it does not say that.
         reads_all: whether all of a segment is read before it counts, so that what is damaged shows

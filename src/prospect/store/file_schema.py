@@ -147,7 +147,6 @@ class SegmentAccounting(NamedTuple):
     Attributes:
         begin_us, end_us: begin and end of its windows, in microseconds since 1970.
         length_us: the sum of its windows' lengths.
-        windows: their number.
         expected, recorded, lost, throttled, idle, missing: numbers of ticks.
     """
 

@@ -33,7 +33,6 @@ class Measured(NamedTuple):
         begin_us, end_us: of all windows, in microseconds since 1970.
         measured_us: how long they are together; of several hosts the mean of that, each host
             counted as often as it has CPUs, so that `cpus` times this is all time of CPUs.
-        windows: how many.
         middle_us: when the later half of them begins; 0 if all begin at once.
         hosts: of how many hosts they are.
         cpus: of all of these hosts.

@@ -80,7 +80,6 @@ class Part(NamedTuple):
 
     Attributes:
         segments: by their windows' numbers.
-        heads: of each.
         remarks: a sentence for each thing that is left out, or cannot be told apart.
         chosen: what was asked for; whole hours where only these are told apart.
         sums: kinds of files with sums of whole days that may be read instead of hits by hour, those

@@ -112,7 +112,6 @@ class SymbolOptions(Record):
         target: that the recording came from, as `--target` was given; "" for none.
         named_by: the user whose word the names of files in it are; root's are read with our rights.
         kernel_release: of the recorded kernel, as uname(2) has it.
-        kernel_build_id: of the recorded kernel.
         kernel_text: where the recorded kernel was: address of `kernel_text_symbol`, from the
             kernel's own PERF_RECORD_MMAP (its pgoff, and the end of its name).
         kernel_text_symbol: ``_text`` or ``_stext``.

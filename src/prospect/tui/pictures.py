@@ -252,7 +252,6 @@ class PageState(Record):
     """A page, and how it is looked at.
 
     Attributes:
-        place: the page.
         words: the filter of a table.
         order: of `table_pages.orders_of` its page.
         cursor: the chosen row.

@@ -82,7 +82,6 @@ class Page(Record):
         rows: those that are shown.
         more: how many rows there are besides these.
         more_s: their time.
-        total_s: of all rows.
         is_text: rows are lines to be read, without figures.
         title: above lines of text.
         opens_at: which line of text is to be seen first, though not at the top.

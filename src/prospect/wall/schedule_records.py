@@ -87,7 +87,6 @@ class SchedulerRecords(Record):
     """All records of a recording that say when threads ran, and why not.
 
     Attributes:
-        processes: of the threads.
         begin_ns, end_ns: the time that was recorded.
         lost_ns: u64[l] when records are known to be missing.
     """

@@ -43,7 +43,6 @@ class ShownStore(Record):
     """A store that is looked at, and how.
 
     Attributes:
-        path: of the store.
         words: specifications that hold for all that is shown.
         renderer: options of the page.
         naming: how a comparison names what it compares.

@@ -47,7 +47,6 @@ class ChainFrames(Record):
     """The chains of one block of samples.
 
     Attributes:
-        samples: the block.
         words: u64[m] frames, each the address behind a call; the interrupted instruction plus 1;
             context words; 0 for what is not in the upper half of the address space.
         start, end: i64[s] where the kernel frames of each sample begin, and where its chain ends.

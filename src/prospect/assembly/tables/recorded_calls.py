@@ -40,7 +40,6 @@ class CountedCalls(Record):
     """The document, checked.
 
     Attributes:
-        document: all of it.
         counts, by_window: its columns, i64[n].
         functions: how many there are.
         addresses: where each call is that leads to a row of `counts`.

@@ -329,7 +329,6 @@ class CallRow(NamedTuple):
         is_open: whether that was while the gate was open.
         pid: process.
         caller: return address.
-        calls: how many.
         first_ns: when the first of them was, CLOCK_MONOTONIC.
     """
 

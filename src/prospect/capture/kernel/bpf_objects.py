@@ -81,7 +81,6 @@ class Relocations(NamedTuple):
 
     Attributes:
         types_fd: of the types that the places are described by, with a function for the program.
-        function_id: of that function.
         places: array of struct bpf_core_relo.
     """
 

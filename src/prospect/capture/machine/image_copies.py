@@ -80,7 +80,6 @@ class ImageCopy(NamedTuple):
         file: major and minor number of the device, and inode, as mappings have them.
         build_id: b"" for none.
         path: as mapped.
-        size: of the file.
         pieces: (offset in the file, length).
         at: where the first piece is.
         ranges: where it was mapped.

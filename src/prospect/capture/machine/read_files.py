@@ -37,7 +37,6 @@ class Counts(NamedTuple):
 
     Attributes:
         files: rows.
-        path_bytes: of their paths.
         late: mappings whose file could not be read in time.
         lost: records that found no room in a ring.
         leaked: records with the bit of a build id, for which nobody asked.

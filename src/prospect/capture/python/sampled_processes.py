@@ -71,10 +71,7 @@ class SampledProcess:
     """A process of a runtime.
 
     Attributes:
-        pid: of it.
         image: number of its runtime, which forked processes share.
-        placed: its runtime.
-        memory: of it.
         python: of CPython, what reads its threads' frames.
         v8: of V8, what reads them.
         pointers: of other runtimes, the pointers of its threads.

@@ -165,7 +165,6 @@ class AnnotatedFunction(Record):
         function: row of the profile's functions.
         reason: why it has no instructions; "" where it has some.
         rows: its instructions in the code table.
-        hits, seconds: of the function.
         half_width_s: half of the 95 % interval of `seconds`, None if unknown.
         share: its part of what the event counted, or of its table in a report, 0 to 1.
         counted: i64[n] hits by instruction.

@@ -72,7 +72,6 @@ class TurnChange(NamedTuple):
 
     Attributes:
         program, kind: as in `KindOfTurns`.
-        a_turns, b_turns: how many.
         a, b: mean seconds of a turn.
         half_width_s: half of the 95 % interval of their difference, if turns are independent.
         parts: the largest changes first; they add up to the change of the mean.

@@ -101,7 +101,6 @@ class Side(NamedTuple):
     Attributes:
         rows: f64[r, h] what each row has on each host.
         total: f64[h] what all have.
-        samples: how many samples that is.
     """
 
     rows: Floats

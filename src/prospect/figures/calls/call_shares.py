@@ -101,7 +101,6 @@ class CallShares(Record):
 
     Attributes:
         profile: the profile, completed.
-        labels: what each node is called.
         cycle: i64[n] the number of the cycle that a node is (in), 0 for none.
         functions: how many nodes are functions; they have the rows of the profile's functions.
         self_s, child_s: f64[n] time in it, and in what it called; of a cycle, called outside it.

@@ -69,7 +69,6 @@ class EventCalls(Record):
     """The calls of one event.
 
     Attributes:
-        graph: its calls.
         has_time: whether its hits are time.
         without_callers: hits whose stack is the function alone.
         remedy: what would have recorded most callers in user space; "" where it is not known.

@@ -45,7 +45,6 @@ class AccountedTime(Record):
     """One kind of time: what sampling says and what the kernel says.
 
     Attributes:
-        name: what kind of time.
         sampled_s: from samples; None if samples cannot show it.
         accounted_s: from the kernel.
         source: which file or call the kernel's accounting is from.

@@ -59,7 +59,6 @@ class SourceHits(Record):
 
     Attributes:
         source: where the name came from, or why there is none.
-        hits, seconds: of this source.
         share: part of all hits, 0 to 1.
         objects: the objects with the most hits, heaviest first; empty if nothing needs mending.
         objects_left_out: how many further objects there are.

@@ -82,7 +82,6 @@ class StackNames(Record):
         frames: of their locations.
         labels: what each frame is called.
         forest: calls by function, direct recursion folded.
-        threads: of the samples.
         mode: i64[h] of hits.
         end_ns: length of the interval.
     """

@@ -40,7 +40,6 @@ class InstructionSlots(Record):
     """Where samples are in the functions of a code table.
 
     Attributes:
-        code: the functions.
         function: i64[s] row of `code` of each slot, ascending.
         instruction: i64[s] counted from the function's first; after its last for hits between
             instructions, and for all of a function that has none.

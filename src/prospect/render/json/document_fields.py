@@ -152,13 +152,7 @@ class Rows(_Value, Record):
 
 
 class Named(_Value, Record):
-    """A JSON object whose fields are all of one kind: the rows of a table, each with its name.
-
-    Attributes:
-        names: of the rows.
-        of: what each row is.
-        about: what the rows are by.
-    """
+    """A JSON object whose fields are all of one kind: the rows of a table, each with its name."""
 
     names: tuple[str, ...]
     of: Object

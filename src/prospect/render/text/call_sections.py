@@ -408,7 +408,6 @@ class _Block(Record):
     """Rows of the graph around one node.
 
     Attributes:
-        shares: the graph.
         number: the index of each node.
         digits: of seconds.
     """

@@ -55,7 +55,6 @@ class Rows(NamedTuple):
     """A table of functions with what is estimated of its rows.
 
     Attributes:
-        table: the functions.
         estimates: their error bars and marks, row by row.
         late: f64[r] share of late samples, NaN if unknown; None outside the kernel.
         half_width_s: half width of the table's total, NaN if unknown.

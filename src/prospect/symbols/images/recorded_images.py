@@ -47,7 +47,6 @@ class _Step(NamedTuple):
     Attributes:
         held_bytes: what it, or the biggest file that may be it, takes of other users' memory.
         number: no two steps have the same.
-        key, pids: the object.
         image: of which the debug file is meant, None for the image itself.
     """
 

@@ -46,7 +46,6 @@ class JitDump(Record, eq=False):
     """The records of a jitdump file, in their order.
 
     Attributes:
-        data: the file.
         order: ``"<"`` or ``">"``.
         machine: EM_* of the code.
         pid: of the process that wrote it, as it numbers itself.
