@@ -68,7 +68,8 @@ def option(  # noqa: PLR0913 - what is known of an option
         ways: how it is typed, by what commands.
         default: its value if it is not typed or given.
         doc: what it means as a keyword of the Python interface.
-        reads: the parser of its value in `prospect.cli.values`.
+        reads: the parser of its value in `prospect.cli.values`; none for flags, and for one of
+            the words that its help lists, as ``att|intel``.
         is_counted: whether its value is how often it is typed.
         is_repeated: whether values that are typed one after another are one.
         kw_only: whether the Python interface takes it by its name only.
@@ -613,7 +614,6 @@ class DisassemblerOptions(Options):
             "namers",
         ),
         default="att",
-        reads="syntax",
         doc='of x86 instructions, "att" or "intel"',
     )
     disassembler: Disassembler = option(
@@ -902,7 +902,6 @@ class DifferenceOptions(Options):
             "comparers",
         ),
         default="text",
-        reads="comparison_format",
         doc='"text", "json" or "html"',
     )
     rows: int = option(default=20, doc="how many rows a table shows; significant ones always")
@@ -1221,7 +1220,6 @@ class TableOptions(Options):
     format: str = option(
         typed("--format text|json|csv", "the answer as text, JSON or CSV", "stat sql fleet"),
         default="text",
-        reads="counts_format",
     )
     output: str = option(
         typed(
@@ -1249,7 +1247,6 @@ class OutputOptions(Options):
             "annotate cache calls control doctor list store whatif",
         ),
         default="text",
-        reads="text_or_json",
     )
     pager: bool = option(
         typed(
@@ -1386,7 +1383,6 @@ class CommandOptions(Options):
             "fleet",
         ),
         default="host",
-        reads="host_or_build",
     )
     fleet_rows: int = option(
         typed("--rows N", "show N rows", "fleet"), default=15, reads="positive"

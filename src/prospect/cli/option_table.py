@@ -113,12 +113,19 @@ def _row(keyword: str, declared: Declared, way: Way) -> Option:
         says,
         tuple(name for taker in takers.split() for name in GROUPS.get(taker, (taker,))),
         declared.default,
-        getattr(values, parser) if parser else None,
+        _check(parser, metavar),
         value,
         declared.is_counted,
         declared.is_repeated,
         completed,
     )
+
+
+def _check(parser: str, metavar: str) -> Callable[[str], Any] | None:
+    if not parser:
+        return values.choice(metavar) if "|" in metavar else None
+    found: Callable[[str], Any] = getattr(values, parser)
+    return found
 
 
 OPTIONS = table_of(Settings.__bases__)

@@ -15,8 +15,12 @@ from prospect.dimensions import (
     known_sort_keys,
 )
 from prospect.errors import StoreError, UsageError
-from prospect.options import DISASSEMBLERS, SYNTAXES
+from prospect.options import DISASSEMBLERS
 from prospect.render.registry import FORMATS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DETAILS = ("2", "3", "4", "k")
 
@@ -122,16 +126,6 @@ def report_format(text: str) -> str:
     return one_of(text, known, f"one of {', '.join(known)}")
 
 
-def comparison_format(text: str) -> str:
-    """Read a format of comparisons."""
-    return one_of(text, ("text", "json", "html"), "text, json or html")
-
-
-def counts_format(text: str) -> str:
-    """Read a format of counts."""
-    return one_of(text, ("text", "json", "csv"), "text, json or csv")
-
-
 def events(text: str) -> tuple[str, ...]:
     """Read events; what they mean depends on the machine."""
     if not text:
@@ -160,16 +154,6 @@ def _numbers(text: str, of: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdigit() and int(part) for part in text.split(",")):
         raise UsageError(f"give numbers of {of}, as 4711 or 4711,4712")
     return tuple(dict.fromkeys(map(int, text.split(","))))
-
-
-def text_or_json(text: str) -> str:
-    """Read text or json."""
-    return one_of(text, ("text", "json"), "text or json")
-
-
-def syntax(text: str) -> str:
-    """Read a syntax of x86 instructions."""
-    return one_of(text, SYNTAXES, "att or intel")
 
 
 def disassembler(text: str) -> str:
@@ -402,6 +386,12 @@ def one_of(text: str, known: tuple[str, ...], words: str) -> str:
     return text
 
 
+def choice(words: str) -> Callable[[str], str]:
+    """Return what reads one of a few words, which are given with | between them."""
+    known = tuple(words.split("|"))
+    return lambda text: one_of(text, known, f"{', '.join(known[:-1])} or {known[-1]}")
+
+
 def some_of(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """Return words with commas between them, all of which are known."""
     given = tuple(text.split(","))
@@ -462,8 +452,3 @@ def engine(text: str) -> str:
     if text != "local" and not text.startswith("spark://"):
         raise UsageError("give local, or spark://HOST:PORT of a cluster's master")
     return text
-
-
-def host_or_build(text: str) -> str:
-    """Check what outliers are looked for among."""
-    return one_of(text, ("host", "build"), "host or build")
