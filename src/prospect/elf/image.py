@@ -91,12 +91,16 @@ class ElfImage(Record, eq=False):
 
     def find_section(self, name: bytes) -> int:
         """Return the row of the first section of this name, -1 if there is none."""
+        return next(iter(self.find_sections(name)), -1)
+
+    def find_sections(self, name: bytes) -> list[int]:
+        """Return the rows of the sections of this name: object files may have several."""
         names = np.frombuffer(self.section_names, np.uint8)
         start = self.sections["name"].astype(np.int64)
         rows = np.flatnonzero(start + len(name) < len(names))
         for position, byte in enumerate(name + b"\0"):
             rows = rows[names.take(start.take(rows) + position) == byte]
-        return int(rows[0]) if len(rows) else -1
+        return rows.tolist()
 
     def section_data(self, row: int) -> memoryview:
         """Return a section's bytes: none where it has none, or the file does not hold them all."""

@@ -274,14 +274,18 @@ _ZLIB, _ZSTD = 1, 2
 
 
 def section(image: ElfImage, name: bytes) -> memoryview:
-    """Return the bytes of the first section of a name, unpacked; none if that is not possible.
+    """Return the bytes of the first section of a name, as `section_in_row` does."""
+    return section_in_row(image, image.find_section(name))
+
+
+def section_in_row(image: ElfImage, row: int) -> memoryview:
+    """Return the bytes of a section, unpacked; none if that is not possible or `row` is -1.
 
     Uncompressed sections are not copied.
 
     Raises:
         CostlyError: too little is left of the memory that other users' files may take.
     """
-    row = image.find_section(name)
     if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:
         return image.section_data(row)
     start, size = int(image.sections[row]["offset"]), int(image.sections[row]["size"])
@@ -351,3 +355,8 @@ class Sections:
         if name not in self._known:
             self._known[name] = section(self._image, name)
         return self._known[name]
+
+    def last(self, name: bytes, most: int) -> Iterator[memoryview]:
+        """Yield the bytes of the last `most` sections of a name, the last first; keep none."""
+        for row in reversed(self._image.find_sections(name)[-most:]):
+            yield section_in_row(self._image, row)

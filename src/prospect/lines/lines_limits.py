@@ -42,7 +42,8 @@ MOST_ABBREVIATIONS = 1 << 20
 MOST_SKELETON_ABBREVIATIONS = 128
 # Units of a file: each is a step in Python.
 MOST_UNITS = 1 << 17
-# Units of one .dwo file: there are several where a program was optimised as a whole.
+# Units of one .dwo file, and its last sections of units: there are several where a program was
+# optimised as a whole.
 MOST_SPLIT_UNITS = 64
 # Columns of a .dwp file's index, whose kinds of sections have the numbers 1 to 8.
 MOST_COLUMNS = 16

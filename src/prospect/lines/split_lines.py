@@ -506,8 +506,19 @@ class SplitFiles:
 
 
 def _in_object(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:
-    """Take a unit of a .dwo file, which has one, or some that were optimised together."""
-    return _unit_in(file, section, wanted, lambda name, _: section(name))
+    """Take a unit of a .dwo file, which has one, or some that were optimised together.
+
+    With -fdebug-types-section, GCC puts each type into a section of its own before the unit's.
+    """
+    name_of_units = b".debug_info.dwo"
+    for info in section.last(name_of_units, MOST_SPLIT_UNITS):
+
+        def part(name: bytes, _: int, info: memoryview = info) -> memoryview:
+            return info if name == name_of_units else section(name)
+
+        if found := _unit_in(file, section, wanted, part):
+            return found
+    return None
 
 
 def _in_package(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:

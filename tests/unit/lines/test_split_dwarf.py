@@ -123,8 +123,10 @@ def test_every_address_of_the_line_tables_agrees_with_llvm_symbolizer(program):
     assert len(different) <= 0.01 * len(addresses), different[:5]
 
 
-def test_compressed_debug_information_is_read_too(tmp_path):
-    program = build(tmp_path, 5, "-gz")
+# With -fdebug-types-section, a .dwo file has many sections .debug_info.dwo.
+@pytest.mark.parametrize("flag", ["-gz", "-fdebug-types-section"])
+def test_debug_information_in_other_sections_is_read_too(tmp_path, flag):
+    program = build(tmp_path, 5, flag)
     found, note = frames_of(program, table_addresses(program))
     assert note == ""
     assert sum(map(bool, found)) > 0.97 * len(found)  # padding between functions has none
