@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import pluralize
 from prospect.columns.sorting import distinct
 from prospect.figures.processes import DETAIL_WORDS, chosen_by_detail, chosen_hits, shown_detail
+from prospect.profile.complete import NO_EVENT_NAME
 from prospect.profile.model import sampled
 from prospect.profile.run_info import file_notes
 
@@ -169,6 +170,10 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
 # Rows worth a look instead, the narrower first.
 _OTHERS: tuple[Detail, ...] = ("3", "4")
 NO_SAMPLES = "The recording has no samples: run longer, or raise the rate (-H)."
+ONLY_SWITCHES = (
+    "The recording's events are all of switches and wake-ups, which become waits, not rows: see"
+    " Waiting in the text report."
+)
 NO_HITS = "This part of the store has no samples: nothing was measured, or nothing ran."
 
 
@@ -176,7 +181,10 @@ def nothing_chosen(profile: ProfileByFunction, detail: Detail) -> str:
     """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first."""
     processes, hits = profile.processes, profile.hits
     if not int(hits.count.sum()):
-        return NO_HITS if profile.run.store_part else NO_SAMPLES
+        if profile.run.store_part:
+            return NO_HITS
+        has_events = any(event.name != NO_EVENT_NAME for event in profile.run.events)
+        return NO_SAMPLES if has_events else ONLY_SWITCHES
     shown = shown_detail(processes, detail)
     is_of_interest = ~((processes.pid == 0) | processes.is_recorder).take(hits.process_index)
     found: list[str] = []

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Until Linux 2.6.32 the header ended before the feature bits.
 _HEADER_BYTES_WITHOUT_FEATURES = 72
+_SCHEDSTATS = {fmt.PERF_RECORD_SCHEDSTAT_CPU, fmt.PERF_RECORD_SCHEDSTAT_DOMAIN}
 
 
 class FileHeader(NamedTuple):
@@ -103,11 +104,15 @@ def read_events(file: memoryview, header: FileHeader, damage: list[str]) -> list
     `damage` gets a sentence for what is missing.
 
     Raises:
-        RecordingError: there is no event.
+        RecordingError: there is no event, or only counts.
     """
+    if header.has(fmt.HEADER_STAT):
+        raise RecordingError(fmt.ONLY_COUNTS)
     attrs = _within(file, header.attrs)
     count = len(attrs) // header.attr_entry_bytes
     if count == 0:
+        if _begins_with_schedstats(file, header):
+            raise RecordingError(fmt.ONLY_SCHEDSTATS)
         raise RecordingError("the header is damaged: it describes no event")
     if len(attrs) < header.attrs.size:
         damage.append(f"{count} of the recording's event descriptions are whole")
@@ -127,6 +132,11 @@ def read_events(file: memoryview, header: FileHeader, damage: list[str]) -> list
         ids = FieldReader(content, header.order).u64s(ids_count)
         events.append(EventDescription(attr, ids))
     return events
+
+
+def _begins_with_schedstats(file: memoryview, header: FileHeader) -> bool:
+    head = _within(file, fmt.Section(header.data.offset, 4))
+    return len(head) == 4 and struct.unpack(header.order + "I", head)[0] in _SCHEDSTATS
 
 
 def feature_sections(

@@ -48,6 +48,7 @@ HEADER_TOTAL_MEM = 10
 HEADER_CMDLINE = 11
 HEADER_EVENT_DESC = 12
 HEADER_AUXTRACE = 18
+HEADER_STAT = 19
 HEADER_SAMPLE_TIME = 21
 HEADER_CLOCKID = 23
 HEADER_COMPRESSED = 27
@@ -91,12 +92,19 @@ PERF_RECORD_FINISHED_ROUND = 68
 PERF_RECORD_ID_INDEX = 69
 PERF_RECORD_AUXTRACE_INFO = 70
 PERF_RECORD_AUXTRACE = 71
+PERF_RECORD_STAT_CONFIG = 75
 PERF_RECORD_EVENT_UPDATE = 78
 PERF_RECORD_TIME_CONV = 79
 PERF_RECORD_HEADER_FEATURE = 80
 PERF_RECORD_COMPRESSED = 81
 PERF_RECORD_FINISHED_INIT = 82
 PERF_RECORD_COMPRESSED2 = 83
+PERF_RECORD_SCHEDSTAT_CPU = 85
+PERF_RECORD_SCHEDSTAT_DOMAIN = 86
+
+# why recordings of two other commands of perf are refused
+ONLY_COUNTS = "it has counts and no samples: perf stat report shows them"
+ONLY_SCHEDSTATS = "it has counts and no samples: perf sched stats report shows them"
 
 # Records of simpleperf have a size of 32 bits, whose upper half is where `misc` is
 # (``system/extras/simpleperf/record.h``). It has defined ten types so far.

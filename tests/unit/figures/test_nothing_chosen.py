@@ -53,6 +53,12 @@ def test_no_samples_at_all():
     assert "run longer" in nothing_chosen(complete(empty_profile()), "3")
 
 
+def test_switches_alone_are_no_reason_to_run_longer():
+    said = nothing_chosen(complete(empty_profile(events=())), "3")
+    assert "become waits" in said
+    assert "run longer" not in said
+
+
 def test_filters_that_together_leave_nothing():
     profile = stacks_profile()
     choice = SampleChoice("4", process="work", function="default_idle")

@@ -101,6 +101,16 @@ def test_unknown_compression_is_named(opened):
     assert "compression 7 is unknown" in damage[0]
 
 
+def test_counts_of_perf_stat_are_said_to_be_no_samples(opened):
+    # perf stat sets every feature's bit, and leaves COMPRESSED empty.
+    content = FileBuilder([CLOCK], [], {19: b"", 27: bytes(20)}).file()
+    with pytest.raises(RecordingError, match="no samples: perf stat report shows them"):
+        opened(content)
+    counts = [record(75, bytes(24)), record(76, bytes(40)), record(75, bytes(24))]
+    _, _, damage = opened(FileBuilder([CLOCK], counts).pipe())
+    assert damage == ["it has counts and no samples: perf stat report shows them"]
+
+
 def test_a_compressed_record_that_lies_about_its_size_is_damage(opened):
     bad = record(83, struct.pack("<Q", 1 << 40) + bytes(16))
     _, blocks, damage = opened(FileBuilder([CLOCK], [bad, *USUAL_RECORDS]).pipe())
@@ -124,6 +134,12 @@ def test_a_file_cut_in_its_head_is_our_own_error(opened, end):
         (b"PERFILE2" + struct.pack("<12Q", 104, 10, *[0] * 10), "attributes of 10 bytes"),
         (b"PERFILE2" + struct.pack("<12Q", 104, 152, *[0] * 10), "describes no event"),
         (b"PERFILE2" + struct.pack("<Q", 16) + RECORDS.comm(1, 1, "x"), "describes no event"),
+        (
+            b"PERFILE2"
+            + struct.pack("<12Q", 104, 152, 104, 0, 104, 16, *[0] * 6)
+            + record(85, bytes(8)),
+            "no samples: perf sched stats report shows them",
+        ),
     ],
 )
 def test_what_is_no_recording_is_said_in_one_line_with_its_path(opened, tmp_path, content, words):
