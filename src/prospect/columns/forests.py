@@ -36,12 +36,7 @@ class Forest(NamedTuple):
 
     def levels(self) -> list[NDArray[np.int64]]:
         """Return the rows of each depth, from 0 on."""
-        if not len(self.depth):
-            return []
-        # Small numbers are sorted by their bits.
-        is_small = int(self.depth.max()) < 1 << 16
-        order = np.argsort(self.depth.astype(np.uint16) if is_small else self.depth, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(self.depth))[:-1])
+        return levels(self.depth)
 
     def reached(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Return bool[t]: which values are in the lists that end at some rows."""
@@ -103,6 +98,16 @@ class Forest(NamedTuple):
             place, row = place + 1, self.before.take(row).astype(np.int64)
 
 
+def levels(depth: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+    """Return the rows of each depth, from 0 to the greatest."""
+    if not len(depth):
+        return []
+    # Small numbers are sorted by their bits.
+    is_small = int(depth.max()) < 1 << 16
+    order = np.argsort(depth.astype(np.uint16) if is_small else depth, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(depth))[:-1])
+
+
 def forest_of_lists(
     value: NDArray[np.integer], length: NDArray[np.integer]
 ) -> tuple[Forest, NDArray[np.int32]]:
@@ -117,8 +122,32 @@ def forest_of_lists(
     Returns:
         The forest, and i32[n] the row of each list's last value, -1 if a list is empty.
     """
-    grown, last, _ = _grown(value, length)
-    return grown, last
+    last = np.full(len(length), -1, np.int32)
+    kept = np.flatnonzero(length)
+    length = length.take(kept).astype(np.int64)
+    end = np.cumsum(length)
+    begin = end - length
+    others = np.append(0, length[:-1])[: len(length)]
+    # Each value is compared with the one at the same place of the list before.
+    beside = np.arange(len(value))
+    beside -= others.repeat(length)
+    differs = np.flatnonzero(value.take(beside) != value)
+    first = np.append(differs, len(value)).take(np.searchsorted(differs, begin))
+    shared = np.minimum(np.minimum(first - begin, others), length)
+    added = length - shared
+    behind = np.cumsum(added)
+    depth = segments(shared, added)
+    before = np.arange(-1, len(depth) - 1)
+    # A value that is shared is in the last list that shared less of the one before it.
+    joins = np.flatnonzero(shared)
+    source = _last_below(shared).take(joins)
+    joint = np.full(len(kept), -1, np.int64)
+    joint[joins] = (behind - length).take(source) + shared.take(joins) - 1
+    adds = np.flatnonzero(added)
+    before[(behind - added).take(adds)] = joint.take(adds)
+    last[kept] = np.where(added > 0, behind - 1, joint)
+    kept_values = value.take(segments(begin + shared, added))
+    return Forest(before.astype(np.int32), depth.astype(np.int32), kept_values), last
 
 
 def hashed_forest(
@@ -135,17 +164,28 @@ def hashed_forest(
         The forest, i32[n] the row of each list's last value, -1 if a list is empty, and u64[t]
         a hash of each row and all that comes before it.
     """
-    grown, last, at = _grown(value, length)
-    end = np.cumsum(length)
-    begin = end - length
-    place = segments(np.zeros(len(begin), np.int64), length)
-    weighted = word.take(value)
-    weighted *= _powers(int(length.max(initial=0))).take(place)
-    total = np.zeros(len(value) + 1, np.uint64)
+    grown, last = forest_of_lists(value, length)
+    return grown, last, _path_hashes(grown, word)
+
+
+def _path_hashes(forest: Forest, word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash each row with all that comes before it, u64[t]: a sum of words weighted by depth."""
+    weighted = word.take(forest.value)
+    weighted *= _powers(int(forest.depth.max(initial=0)) + 1).take(forest.depth)
+    total = np.zeros(len(forest) + 1, np.uint64)
     np.cumsum(weighted, out=total[1:])
-    # The sums of the lists before.
-    before = total.take(begin).repeat(length)
-    return grown, last, total.take(at + 1) - before.take(at)
+    # In a run each row comes after the row above it; run 0 begins with row 0. A row's hash is the
+    # sum up to it and a number of its run: the hash of the row that the run comes after, less the
+    # sum of all rows before the run.
+    first = np.flatnonzero(forest.before != np.arange(-1, len(forest) - 1))
+    before = forest.before.take(first)
+    of_run = np.zeros(len(first) + 1, np.uint64)
+    of_run[1:] = total.take(before + 1) - total.take(first)
+    run_before = np.append(0, np.searchsorted(first, before, side="right"))
+    while run_before.any():
+        of_run += of_run.take(run_before)
+        run_before = run_before.take(run_before)
+    return total[1:] + of_run.repeat(np.diff(first, prepend=0, append=len(forest)))
 
 
 def without_twins(
@@ -186,39 +226,6 @@ def _powers(count: int) -> NDArray[np.uint64]:
     factors = np.full(count, _FACTOR)
     factors[:1] = 1
     return np.cumprod(factors)
-
-
-def _grown(
-    value: NDArray[np.integer], length: NDArray[np.integer]
-) -> tuple[Forest, NDArray[np.int32], NDArray[np.int64]]:
-    """Do what `forest_of_lists` does; return too which of the values each row is, i64[t]."""
-    last = np.full(len(length), -1, np.int32)
-    kept = np.flatnonzero(length)
-    length = length.take(kept).astype(np.int64)
-    end = np.cumsum(length)
-    begin = end - length
-    others = np.append(0, length[:-1])[: len(length)]
-    # Each value is compared with the one at the same place of the list before.
-    beside = np.arange(len(value))
-    beside -= others.repeat(length)
-    differs = np.flatnonzero(value.take(beside) != value)
-    first = np.append(differs, len(value)).take(np.searchsorted(differs, begin))
-    shared = np.minimum(np.minimum(first - begin, others), length)
-    added = length - shared
-    behind = np.cumsum(added)
-    depth = segments(shared, added)
-    before = np.arange(-1, len(depth) - 1)
-    # A value that is shared is in the last list that shared less of the one before it.
-    joins = np.flatnonzero(shared)
-    source = _last_below(shared).take(joins)
-    joint = np.full(len(kept), -1, np.int64)
-    joint[joins] = (behind - length).take(source) + shared.take(joins) - 1
-    adds = np.flatnonzero(added)
-    before[(behind - added).take(adds)] = joint.take(adds)
-    last[kept] = np.where(added > 0, behind - 1, joint)
-    at = segments(begin + shared, added)
-    grown = Forest(before.astype(np.int32), depth.astype(np.int32), value.take(at))
-    return grown, last, at
 
 
 def _last_below(column: NDArray[np.int64]) -> NDArray[np.int64]:

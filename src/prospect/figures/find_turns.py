@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import gather
+from prospect.columns.forests import levels
 from prospect.columns.grouping import alike, group_sums
 from prospect.columns.sorting import distinct
 from prospect.figures.calls.own_code import is_anonymous, is_named, is_own_code, is_start
 from prospect.figures.critical_path import moment_keys
 from prospect.figures.report.idle_waits import CONDITION, LOOP, POLL, READ, SCHEDULER, SLEEP
 from prospect.figures.report.waiting import blocked_waits
-from prospect.figures.stacks.call_forest import levels
 from prospect.figures.stacks.stack_weights import paths
 from prospect.profile.model import TURN_CUT, TURN_WHOLE
 from prospect.records import NamedTuple, Record, replace

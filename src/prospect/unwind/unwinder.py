@@ -158,12 +158,13 @@ class _Walker:
         last[samples] = end - 1
         size = int(end[-1])
         last[over] = size + most - 1
-        site = np.empty(size + most, np.int32)
+        # One more, for lists without frames at the end.
+        site = np.zeros(size + most + 1, np.int32)
         for frames in self._frames:
             site[last.take(frames.sample) - frames.rank] = frames.site
         self._frames.clear()
+        self._outermost[samples] = site.take(end - length)
         site = site[:size]
-        self._outermost[samples] = np.append(site, 0).take(end - length)
         word = mixed(np.arange(int(site.max(initial=-1)) + 1, dtype=np.uint64), self._seed)
         parts, hashes, rows_of_last, rows = [], [], [], 0
         for first in range(0, len(samples), _LISTS):

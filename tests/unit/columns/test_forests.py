@@ -103,6 +103,15 @@ def test_rows_that_are_alike_become_one(first, second):
     assert list(map(tuple, read(forest, np.arange(len(distinct_paths))))) == distinct_paths
 
 
+@given(steps)
+def test_rows_have_one_hash_if_all_values_up_to_them_are_the_same(drawn):
+    word = mixed(np.arange(3, dtype=np.uint64), random_seed())
+    forest, _, hashes = hashed(lists_by(drawn), word)
+    paths = list(map(tuple, read(forest, np.arange(len(forest)))))
+    assert len(set(zip(paths, hashes.tolist(), strict=True))) == len(set(paths))
+    assert len(set(hashes.tolist())) == len(set(paths))
+
+
 def test_rows_of_one_hash_that_differ_stay_apart():
     forest, last, _ = hashed([[0, 1], [0, 2]], np.zeros(3, np.uint64))
     called = forest.callers(last)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.columns.forests import levels
 from prospect.estimate.compare.changes import CONFIDENCE, Changes, ChangeTable, changes, in_order
 from prospect.estimate.compare.compared_run import row_times, sample_blocks
 from prospect.estimate.compare.variation import Rows, side_means, spread_of
@@ -29,7 +30,6 @@ from prospect.figures.calls.call_graph import call_graph
 from prospect.figures.stacks.call_forest import (
     fold_recursion,
     in_preorder,
-    levels,
     outermost,
     pruned,
     subtree_ranges,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.buffers import gather
+from prospect.columns.grouping import distinct_keys
 from prospect.figures.modes import event_seconds
 from prospect.figures.stacks.call_forest import (
     fold_recursion,
@@ -194,7 +195,7 @@ def _hits_by_row(
     profile = samples.profile
     rows = int(row.max(initial=-1)) + 2
     packed = samples.hit_index.astype(np.int64) * rows + row + 1
-    distinct, hit_of_sample = np.unique(packed, return_inverse=True)
+    distinct, hit_of_sample = distinct_keys(packed, len(profile.hits) * rows)
     old, row_of_hit = distinct // rows, distinct % rows - 1
     hits = profile.hits
     is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)

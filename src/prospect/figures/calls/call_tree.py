@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.forests import levels
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import distinct
 from prospect.figures.calls.call_graph import ORDER_DIGITS
 from prospect.figures.modes import event_seconds
-from prospect.figures.stacks.call_forest import joined, levels
+from prospect.figures.stacks.call_forest import joined
 from prospect.figures.stacks.frames import first_of_each
 from prospect.records import Record
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.forests import levels
 from prospect.dimensions import WORDS
 from prospect.errors import UsageError
 from prospect.figures.function_choice import functions_named
@@ -15,7 +16,6 @@ from prospect.figures.processes import chosen_hits
 from prospect.figures.remarks import no_sample_left, nothing_chosen
 from prospect.figures.sample_filter import names_of
 from prospect.figures.shown_rows import function_names
-from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU
 from prospect.records import Record
 from prospect.spelling import suggestion

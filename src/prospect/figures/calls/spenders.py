@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.forests import levels
 from prospect.figures.calls.call_graph import call_arcs
 from prospect.figures.calls.own_code import (
     IMPORT,
@@ -23,7 +24,6 @@ from prospect.figures.calls.own_code import (
     is_own_code,
     is_start,
 )
-from prospect.figures.stacks.call_forest import levels
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -12,19 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.forests import levels
+from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import ascending, distinct
 from prospect.figures.stacks.frames import NamedForest
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def levels(depth: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """Return the rows of each depth, from the outermost on."""
-    order = np.argsort(depth, kind="stable")
-    ends = np.flatnonzero(np.diff(depth.take(order))) + 1
-    return np.split(order, ends) if len(order) else []
 
 
 def subtree_sums(forest: NamedForest, values: NDArray[Any]) -> NDArray[Any]:
@@ -100,7 +95,8 @@ def fold_recursion(forest: NamedForest) -> NamedForest:
         rows = kept.take(places)
         above = caller.take(rows)
         parent = np.where(above >= 0, new_row.take(first.take(np.maximum(above, 0))), -1)
-        key, place = np.unique((parent + 1) * frames + frame.take(rows), return_inverse=True)
+        key = (parent + 1) * frames + frame.take(rows)
+        key, place = distinct_keys(key, (size + 1) * frames)
         new_row[rows] = size + place
         new_caller.append(key // frames - 1)
         new_frame.append(key % frames)

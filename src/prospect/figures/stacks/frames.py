@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.forests import levels
+from prospect.columns.grouping import distinct_keys
 from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
 from prospect.profile.naming import NameSource, gather
 from prospect.records import Record, replace
@@ -272,16 +274,14 @@ def named_forest(stacks: StackTable, frames: FrameTable) -> NamedForest:
     depth[-1] = -1  # what an outermost frame's caller of -1 finds
     row_of_stack = np.full(len(stacks) + 1, -1, np.int64)
     size = 0
-    order = np.argsort(stacks.depth, kind="stable")
-    ends = np.flatnonzero(np.diff(stacks.depth.take(order), append=-1)) + 1
-    for rows in np.split(order, ends[:-1]):
+    for rows in levels(stacks.depth):
         start = frames.start.take(stacks.location_index.take(rows))
         row = row_of_stack.take(stacks.caller_index.take(rows))
         for nth in range(int(of_stack.take(rows).max(initial=0))):
             has = np.flatnonzero(of_stack.take(rows) > nth)
             frame = frames.frame.take(start.take(has) + nth)
             key = (row.take(has) + 1) * len(frames) + frame
-            key, place = np.unique(key, return_inverse=True)
+            key, place = distinct_keys(key, (size + 1) * len(frames))
             new = slice(size, size + len(key))
             caller_index[new] = key // len(frames) - 1
             frame_index[new] = key % len(frames)
