@@ -5,6 +5,10 @@ SECURITY.md lists those on input.
 
 from __future__ import annotations
 
+# Linked images have some 30 to 60 sections; only object files that nothing maps have more than the
+# ELF header can count. No name that is looked up is longer, with its NUL.
+MOST_SECTIONS = 1 << 16
+LONGEST_SECTION_NAME_BYTES = 64
 # Linkers make one segment of notes for each alignment, and one or two of code; a damaged image must
 # not cost a loop over millions.
 MOST_NOTE_SEGMENTS = 64

@@ -19,7 +19,13 @@ import numpy as np
 
 from prospect.elf import elf_layout
 from prospect.elf.elf_layout import NT_GNU_BUILD_ID
-from prospect.elf.elf_limits import LONGEST_BUILD_ID_BYTES, MOST_NOTE_SEGMENTS, MOST_NOTES
+from prospect.elf.elf_limits import (
+    LONGEST_BUILD_ID_BYTES,
+    LONGEST_SECTION_NAME_BYTES,
+    MOST_NOTE_SEGMENTS,
+    MOST_NOTES,
+    MOST_SECTIONS,
+)
 from prospect.errors import ElfError
 from prospect.records import NamedTuple, Record, replace
 
@@ -95,12 +101,18 @@ class ElfImage(Record, eq=False):
 
     def find_sections(self, name: bytes) -> list[int]:
         """Return the rows of the sections of this name: object files may have several."""
-        names = np.frombuffer(self.section_names, np.uint8)
-        start = self.sections["name"].astype(np.int64)
-        rows = np.flatnonzero(start + len(name) < len(names))
-        for position, byte in enumerate(name + b"\0"):
-            rows = rows[names.take(start.take(rows) + position) == byte]
-        return rows.tolist()
+        return self._rows_by_name.get(name, [])
+
+    @cached_property
+    def _rows_by_name(self) -> dict[bytes, list[int]]:
+        names = self.section_names
+        rows: dict[bytes, list[int]] = {}
+        for row, start in enumerate(self.sections["name"][:MOST_SECTIONS].tolist()):
+            end = start + LONGEST_SECTION_NAME_BYTES
+            name, nul, _ = bytes(names[start:end]).partition(b"\0")
+            if nul:
+                rows.setdefault(name, []).append(row)
+        return rows
 
     def section_data(self, row: int) -> memoryview:
         """Return a section's bytes: none where it has none, or the file does not hold them all."""
