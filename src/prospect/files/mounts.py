@@ -90,14 +90,37 @@ class OwnMounts:
             self._prompt = frozenset(one.number for one in mounts(file.read()) if not one.may_wait)
 
 
+class _LocalDevices:
+    """Which devices of a mount table are local; remembers the last table, and what it says.
+
+    The table is read at each question and is rarely another one.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, dict[int, bool]] = b"", {}
+
+    def of(self, mountinfo: bytes) -> dict[int, bool]:
+        """Return for each device whether all its mounts are local."""
+        table, local = self._last
+        if table != mountinfo:
+            local = {}
+            for one in mounts(mountinfo):
+                local[one.device] = one.is_local and local.get(one.device, True)
+            self._last = mountinfo, local
+        return local
+
+
+_local_devices = _LocalDevices()
+
+
 def is_local(device: int) -> bool:
     """Return whether a file system's pages come from this machine, and so always come."""
     try:
         with open(_TABLE, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-            answers = [one.is_local for one in mounts(file.read()) if one.device == device]
+            local = _local_devices.of(file.read())
     except OSError:
-        answers = []
-    return bool(answers or os.major(device)) and all(answers)
+        local = {}
+    return local.get(device, bool(os.major(device)))
 
 
 def waiting_points(mountinfo: bytes) -> frozenset[bytes]:
