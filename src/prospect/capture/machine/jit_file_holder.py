@@ -128,7 +128,11 @@ def serve(
             holder.look()
             is_over = bool(select.select((stop_fd,), (), (), _PAUSE_S)[0])
     copies = holder.collect()
-    progress.finish(tell(result_fd, {"copies": copies, "limits": holder.limits}))
+    import resource  # noqa: PLC0415 - at the end
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    used_s = used.ru_utime, used.ru_stime
+    progress.finish(tell(result_fd, {"copies": copies, "limits": holder.limits, "used_s": used_s}))
 
 
 class _Directory(NamedTuple):
