@@ -97,7 +97,7 @@ def wall_seconds(
     if (clock == NO_CPU).any():
         # A clock of each thread, as `perf record COMMAND` has them.
         clock = _numbered(tid)
-    if not len(clock) or not len(thread) or int(time[-1]) >= 1 << (_TIME_BITS - 1):
+    if not len(clock) or not len(thread) or not 0 <= int(time[-1]) < 1 << (_TIME_BITS - 1):
         return None
     start, end = _cells(time, clock, longest_ns)
     start, end = _without_shared(thread, start.take(asked), end.take(asked))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recorded_facts import RecordBlock
-    from prospect.events.record_columns import Samples
+    from prospect.events.record_columns import Samples, Tasks
     from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.sample_schema import Schema
     from prospect.events.side_tables import Records
@@ -106,7 +106,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     if samples.met:
         counts[abi.PERF_RECORD_SAMPLE] = samples.met
     return Events(
-        samples=_with_deferred_chains(samples.finish(), side.deferred_chains),
+        samples=_completed(samples.finish(), side, schema, tables.tasks),
         mmaps=tables.mmaps,
         tasks=tables.tasks,
         losses=tables.losses,
@@ -120,6 +120,16 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
         control_groups=tables.control_groups,
         runtimes=runtimes.finish() if runtimes else None,
     )
+
+
+def _completed(samples: Samples, side: SideRecords, schema: Schema, tasks: Tasks) -> Samples:
+    """Return samples with what other records, or their raw data, say of them."""
+    samples = _with_deferred_chains(samples, side.deferred_chains)
+    if schema.off_cpu_event < 0:
+        return samples
+    from prospect.events.off_cpu_samples import with_waiting_tasks  # noqa: PLC0415 - few have any
+
+    return with_waiting_tasks(samples, schema.off_cpu_event, tasks)
 
 
 def _asks_for_build_ids(

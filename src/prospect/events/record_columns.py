@@ -168,6 +168,19 @@ class RawData(Record):
     def __len__(self) -> int:
         return len(self.sample)
 
+    def chosen(self, rows: NDArray[np.int64]) -> RawData | None:
+        """Return some of the rows, None for none."""
+        if not len(rows):
+            return None
+        begin, length = self.start.take(rows), np.diff(self.start).take(rows)
+        words = self.words.take(segments(begin, length))
+        return RawData(self.sample.take(rows), np.append(0, np.cumsum(length)), words)
+
+    def shifted_words(self) -> NDArray[np.uint64]:
+        """Return the words that are 4 bytes after the beginning of each recorded word."""
+        halves = self.words.view("<u4")
+        return np.append(halves[1:], np.uint32(0)).view("<u8")
+
 
 class Samples(Record):
     """PERF_RECORD_SAMPLE.

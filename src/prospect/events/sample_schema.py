@@ -237,7 +237,9 @@ class Schema(Record):
         shared_event: that of samples with unknown ids, -1 for none; see `samples.SharedSamples`.
         switch_event: that of context switches, -1 for none.
         raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
-        raw_data: rows of events whose raw data is kept whole: special PMUs', pieces of stacks.
+        raw_data: rows of events whose raw data is kept whole: special PMUs', pieces of stacks,
+            waits of perf's.
+        off_cpu_event: that of waits of perf's, -1 for none.
         switch_tail: where records of switches have their time and task, words from their end.
     """
 
@@ -261,6 +263,7 @@ class Schema(Record):
     switch_tail: tuple[int, int] = (0, 0)
     raw_fields: tuple[tuple[tuple[int, int], ...], ...] = ()
     raw_data: tuple[int, ...] = ()
+    off_cpu_event: int = -1
 
     @property
     def is_uniform(self) -> bool:
@@ -327,7 +330,8 @@ def schema_of(
         switch_event=of_switches,
         switch_tail=(switch_tail[0], switch_tail[1]),
         raw_fields=tuple(event.fields for event in events) if any(e.fields for e in events) else (),
-        raw_data=tuple(row for row, attr in enumerate(attrs) if _has_own_data(attr)),
+        raw_data=tuple(row for row, event in enumerate(events) if _has_own_data(event)),
+        off_cpu_event=next((row for row, one in enumerate(events) if _is_off_cpu_event(one)), -1),
     )
     if not schema.is_uniform and not (schema.id_word and schema.ids):
         raise RecordingError(
@@ -343,11 +347,22 @@ def _shared_event(events: Sequence[EventDescription]) -> int:
     return rows[0] if len(rows) == 1 else -1
 
 
-def _has_own_data(attr: EventAttr) -> bool:
+def _has_own_data(event: EventDescription) -> bool:
     """Return whether samples have raw data that is neither fields nor known here."""
+    attr = event.attr
     if attr.has_pieces_of_stacks:
         return True
-    return attr.type > abi.PERF_TYPE_BREAKPOINT and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
+    has_layout = attr.type > abi.PERF_TYPE_BREAKPOINT or _is_off_cpu_event(event)
+    return has_layout and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
+
+
+def _is_off_cpu_event(event: EventDescription) -> bool:
+    """Whether it is perf's own event of ``--off-cpu``."""
+    kind = event.attr.type, event.attr.config
+    return event.name == "offcpu-time" and kind == (
+        abi.PERF_TYPE_SOFTWARE,
+        abi.PERF_COUNT_SW_BPF_OUTPUT,
+    )
 
 
 def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:

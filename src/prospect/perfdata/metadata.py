@@ -106,7 +106,10 @@ def _event_desc(fields: FieldReader) -> dict[str, Any]:
 
 
 def _sample_time(fields: FieldReader) -> dict[str, Any]:
-    return {"first_sample_ns": fields.u64(), "last_sample_ns": fields.u64()}
+    first_ns, last_ns = fields.unpack("QQ")
+    if last_ns >= abi.PERF_OFF_CPU_TIMESTAMP:
+        return {}
+    return {"first_sample_ns": first_ns, "last_sample_ns": last_ns}
 
 
 def _compressed(fields: FieldReader) -> dict[str, Any]:

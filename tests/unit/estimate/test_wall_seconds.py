@@ -95,6 +95,13 @@ def test_it_is_not_known_without_threads_or_samples():
     assert wall(*ticks(OTHER, 0, 9, 0, 5)) is None
 
 
+def test_times_that_cannot_be_give_none():
+    last = np.uint64(2**64 - 1)
+    for span in (1 << 47, (1 << 63) + 1, 2**64 - 1):
+        time_ns = np.array([last - np.uint64(span), last], np.uint64)
+        assert wall(*ticks(SERIAL, 0, 1, 0, 2), time_ns=time_ns) is None
+
+
 def test_no_hit_has_more_wall_time_than_cpu_time():
     rng = np.random.default_rng(7)
     several = [

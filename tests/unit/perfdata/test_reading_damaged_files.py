@@ -95,6 +95,14 @@ def test_damaged_compression_loses_what_follows_but_not_what_came_before(opened)
     assert f"from byte {content.index(garbage)} on are lost" in damage[0]
 
 
+def test_a_last_sample_without_a_time_is_no_end(opened):
+    # perf record --off-cpu ends with waits whose times only sort them.
+    section = struct.pack("<QQ", 10, (0xFFFF_FFFF << 32) + 4)
+    info, _, damage = opened(FileBuilder([CLOCK], USUAL_RECORDS, {21: section}).file())
+    assert (info.first_sample_ns, info.last_sample_ns) == (0, 0)
+    assert damage == []
+
+
 def test_unknown_compression_is_named(opened):
     section = struct.pack("<5I", 1, 7, 1, 1, 4096)
     _, _, damage = opened(FileBuilder([CLOCK], USUAL_RECORDS, {27: section}).file())

@@ -14,14 +14,13 @@ import numpy as np
 
 from prospect.assembly.assembly_limits import MOST_COPIED_BYTES
 from prospect.columns.buffers import segments
-from prospect.events.record_columns import RawData
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recorded_facts import RecordingInfo
-    from prospect.events.record_columns import Events, UserStates
+    from prospect.events.record_columns import Events, RawData, UserStates
 
     Rows = NDArray[np.int64]
     Words = NDArray[np.uint64]
@@ -68,15 +67,7 @@ def with_copies_of_waits(events: Events, info: RecordingInfo, row: int) -> Event
     user = samples.user
     if user is not None and len(user) and len(chosen) and info.arch in _SP:
         user = _with_copies(user, data, chosen, _SP[info.arch])
-    return replace(events, samples=replace(samples, user=user, data=_of_rows(data, others)))
-
-
-def _of_rows(data: RawData, rows: Rows) -> RawData | None:
-    if not len(rows):
-        return None
-    begin, length = data.start.take(rows), np.diff(data.start).take(rows)
-    words = data.words.take(segments(begin, length))
-    return RawData(data.sample.take(rows), np.append(0, np.cumsum(length)), words)
+    return replace(events, samples=replace(samples, user=user, data=data.chosen(others)))
 
 
 def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int) -> UserStates:
@@ -84,7 +75,7 @@ def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int
     size = _sizes(data, chosen)
     chosen, size = chosen[size >= _WORD_BYTES], size[size >= _WORD_BYTES]
     # A size of 32 bits is in front, so all words are from the middle of a recorded one on.
-    words = _shifted(data)
+    words = data.shifted_words()
     begin = data.start.take(chosen)
     key = words.take(begin)
     found = _stacks(words, key, begin + 1, size)
@@ -117,12 +108,6 @@ def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int
 def _sizes(data: RawData, rows: Rows) -> Rows:
     """Return how many bytes of raw data samples have."""
     return (data.words.take(data.start.take(rows)) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
-
-
-def _shifted(data: RawData) -> Words:
-    """Return the words that are 4 bytes after the beginning of each recorded word."""
-    halves = data.words.view("<u4")
-    return np.append(halves[1:], np.uint32(0)).view("<u8")
 
 
 def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
