@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,9 @@ from builders.another_user import (
 )
 from builders.perf_tool import events_shown
 from builders.recordings import PROSPECT
+from prospect.abi import constants as abi
+from prospect.abi import runtime_frames as wire
+from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
@@ -155,3 +159,16 @@ def test_perf_shows_the_same_samples(recording):
     shown = events_shown(recording)
     assert "cpu-clock" in shown
     assert "runtime-frames" not in shown
+
+
+def test_perf_7_finds_no_record_too_short_for_its_type(recording):
+    sizes = []
+    with open_recording(str(recording)) as opened:
+        for block in opened.blocks():
+            at = 0
+            while at < len(block.data):
+                type_, _, size = struct.unpack_from("<IHH", block.data, at)
+                sizes += [size] if type_ == abi.PERF_RECORD_HIDDEN_SAMPLE else []
+                at += size
+    assert sizes
+    assert min(sizes) >= wire.LEAST_RECORD_BYTES

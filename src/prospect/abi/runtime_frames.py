@@ -11,8 +11,9 @@ and second table, which represent frames of the same image, code and signature.
 IMAGE: a runtime in a process, `IMAGE`; forked processes share it.
 
 Recordings have them with the type PERF_RECORD_HIDDEN_SAMPLE, and the event only in the section
-EVENT_DESC: perf passes over both. Older recordings have records of samples, `OLD_MAGIC` and an
-event `OLD_EVENT_NAME`; all their frames are CPython's.
+EVENT_DESC: perf passes over both, but perf 7 warns of such records of less than LEAST_RECORD_BYTES.
+So a stack without frames is longer than its header. Older recordings have records of samples,
+`OLD_MAGIC` and an event `OLD_EVENT_NAME`; all their frames are CPython's.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ IS_UTF8 = 8  # instead of bytes a character: UTF-8, of bytes
 
 # How often names are sent again, of code objects that run on.
 SENT_AGAIN_S = 300
+
+# struct perf_record_event_type of tools/lib/perf/include/perf/event.h
+LEAST_RECORD_BYTES = 80
 
 MOST_FRAMES = 128
 # The walker reads a frame in one piece of so many bytes at most.

@@ -40,6 +40,7 @@ class Played:
         self.head = 0
         self.now_ns = 1 << 40
         self.walks, self.refused = [], []
+        self.stack = STACK
         self.process = SimpleNamespace(
             pid=5,
             image=3,
@@ -80,7 +81,7 @@ class Played:
 
     def walk(self, tid):
         self.walks.append(tid)
-        return STACK._replace(read_ns=self.now_ns)
+        return self.stack._replace(read_ns=self.now_ns)
 
     def sample(self, tid=5, pid=5, age_ns=0):
         record = SAMPLES.sample(pid=pid, tid=tid, id=7, time=self.now_ns - age_ns)
@@ -88,10 +89,13 @@ class Played:
         self.head += len(record)
         os.pwrite(self.fd, struct.pack("<Q", self.head), 1024)
 
-    def drained(self):
+    def written(self):
         parts = []
         self.ring.release(self.ring.pending(parts))
-        return decode([RecordBlock(memoryview(b"".join(parts)))], [CLOCK, FRAMES], [])
+        return b"".join(parts)
+
+    def drained(self):
+        return decode([RecordBlock(memoryview(self.written()))], [CLOCK, FRAMES], [])
 
     def close(self):
         self.frames.close()
@@ -118,6 +122,22 @@ def test_a_stack_is_before_its_sample(played):
     assert found.runtimes.image.tolist() == [3, 3]
     assert found.runtimes.code.tolist() == [0x1000, 0x1000]
     assert found.runtimes.damaged == 0
+
+
+def test_perf_7_finds_no_record_too_short_for_its_type(played):
+    played.stack = Walk(wire.NO_FRAME, ())
+    played.sample()
+    played.frames.look()
+    written = played.written()
+    sizes, at = [], 0
+    while at < len(written):
+        type_, _, size = struct.unpack_from("<IHH", written, at)
+        sizes += [size] if type_ == abi.PERF_RECORD_HIDDEN_SAMPLE else []
+        at += size
+    assert min(sizes) == wire.LEAST_RECORD_BYTES
+    found = decode([RecordBlock(memoryview(written))], [CLOCK, FRAMES], []).runtimes
+    assert found.status.tolist() == [wire.NO_FRAME]
+    assert len(found.code) == found.damaged == 0
 
 
 def test_samples_of_one_thread_are_read_once(played):

@@ -414,7 +414,8 @@ class MemoryFrames(Closing):
 
     def _record(self, payload: bytes, sample: _Sample) -> bytes:
         """Return a sample of the event of Python frames, as the kernel would have written it."""
-        size = -(-(len(payload) + 4) // _PADDED) * _PADDED - 4
+        room = wire.LEAST_RECORD_BYTES - _HEADER.size - len(self._fields) * _WORD.size
+        size = max(-(-(len(payload) + 4) // _PADDED) * _PADDED, room) - 4
         raw = size.to_bytes(4, "little") + payload.ljust(size, b"\0")
         facts = {
             "identifier": self._events.python_id(sample.cpu),

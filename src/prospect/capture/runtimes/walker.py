@@ -207,5 +207,10 @@ def _send_stack(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_W, R5, SCRATCH, COUNT_AT)
     yield asm.jump_if(abi.BPF_JGT, R5, wire.MOST_FRAMES, "out")
     yield asm.alu(abi.BPF_LSH, R5, 4)
+    yield asm.jump_if(abi.BPF_JNE, R5, 0, "has_frames")
+    # With a word more the record has LEAST_RECORD_BYTES.
+    yield asm.store(abi.BPF_DW, SCRATCH, FRAMES_AT, R5)
+    yield asm.move(R5, 8)
+    yield Label("has_frames")
     yield asm.alu(abi.BPF_ADD, R5, wire.STACK_BYTES)
     yield from output(maps, SCRATCH, 0, None)
