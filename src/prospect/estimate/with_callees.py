@@ -75,17 +75,18 @@ def callees_rows(
     graph: CallGraph, totals: FrameTotals, found: list[Spender]
 ) -> tuple[CalleesRow, ...]:
     """Return the rows of these functions."""
-    frames = np.array([one.frame for one in found], np.int64)
-    if graph.event.is_waiting or not found:
-        half_widths = np.full(len(found), np.nan)
-    else:
+    sets = hits_of_frames(graph, np.array([one.frame for one in found], np.int64))
+    half_widths = np.full(len(found), np.nan)
+    if found and not graph.event.is_waiting:
         design = sampling_design(graph.profile, graph.event_index)
-        half_widths = inclusive_half_widths(graph, design, frames)
+        if design.has_bars:
+            parts = parts_of(design, [one - np.int32(1) for one in sets])
+            half_widths = half_widths_of_sets(design, sets, len(found), parts)
     whole_s, whole_hits = graph.seconds, max(graph.hits, 1)
     rows = []
     for place, one in enumerate(found):
         hits, seconds = int(totals.total_hits[one.frame]), float(totals.total_s[one.frame])
-        programs = _programs(graph, one.frame)
+        programs = _programs(graph, _is_in(sets, place) > 0)
         has_end = one.end != one.frame
         rows.append(
             CalleesRow(
@@ -106,10 +107,9 @@ def callees_rows(
     return tuple(rows)
 
 
-def _programs(graph: CallGraph, frame: int) -> list[str]:
-    """Return the names of the processes that a function ran in, the one with most hits first."""
+def _programs(graph: CallGraph, is_in: NDArray[np.bool_]) -> list[str]:
+    """Return the names of the processes of some hits, bool[h], the one with most hits first."""
     hits = graph.profile.hits
-    is_in = hits_of_frames(graph, np.array([frame], np.int64))[0] > 0
     process, count = hits.process_index[is_in], hits.count[is_in]
     amount = np.bincount(process, count, len(graph.profile.processes))
     by_name: dict[str, float] = {}
@@ -127,17 +127,6 @@ def _programs(graph: CallGraph, frame: int) -> list[str]:
 _FRAMES_OF_A_SET = 31  # bits of an i32 but its sign
 
 
-def inclusive_half_widths(
-    graph: CallGraph, design: Design, frames: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Estimate the error of the time of frames with all that they call, f64[n]."""
-    if not design.has_bars:
-        return np.full(len(frames), np.nan)
-    sets = hits_of_frames(graph, frames)
-    parts = parts_of(design, [one - np.int32(1) for one in sets])
-    return half_widths_of_sets(design, sets, len(frames), parts)
-
-
 def hits_of_frames(graph: CallGraph, frames: NDArray[np.int64]) -> list[NDArray[np.int32]]:
     """Return which frames are on the stack of each hit, as bits of i32[h] each."""
     found = []
@@ -150,13 +139,18 @@ def hits_of_frames(graph: CallGraph, frames: NDArray[np.int64]) -> list[NDArray[
     return found
 
 
+def _is_in(sets: list[NDArray[np.int32]], nth: int) -> NDArray[np.int32]:
+    """Return 1 for the hits in a set, else 0, i32[h]."""
+    which, bit = divmod(nth, _FRAMES_OF_A_SET)
+    return sets[which] >> bit & np.int32(1)
+
+
 def half_widths_of_sets(
     design: Design, sets: list[NDArray[np.int32]], count: int, parts: Parts
 ) -> NDArray[np.float64]:
     """Estimate the error of sets of hits, f64[count]: bits of i32[h] each, as `hits_of_frames`."""
     found = []
     for nth in range(count):
-        which, bit = divmod(nth, _FRAMES_OF_A_SET)
-        row_of_hit = (sets[which] >> bit & 1) - np.int32(1)
+        row_of_hit = _is_in(sets, nth) - np.int32(1)
         found.append(half_widths(design, row_of_hit, 1, parts)[0])
     return np.array(found, np.float64)
