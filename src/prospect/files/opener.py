@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 OWN_RIGHTS = -1
-_REQUEST = struct.Struct("=iqI???")  # user, largest size, bytes of the root, flags
+_REQUEST = struct.Struct("=iqI????")  # user, largest size, bytes of the root, flags
 _ANSWER = struct.Struct("=iQQqQQq")  # outcome, and `FileFacts`
 _BUSY, _DONE = -1, 0
 _NO_FACTS = (0, 0, 0, 0, 0, 0)
@@ -85,6 +85,7 @@ class Request(NamedTuple):
         is_link: whether the path is a link of /proc, which is to be followed as it is.
         as_everybody: whether only what every user may read is opened.
         follow_last: whether the last name may be a link.
+        links_below: whether links below another root are followed, without leaving it.
     """
 
     path: bytes
@@ -94,6 +95,7 @@ class Request(NamedTuple):
     is_link: bool = False
     as_everybody: bool = False
     follow_last: bool = True
+    links_below: bool = False
 
 
 class Opener:
@@ -162,7 +164,7 @@ class Opener:
 
         channel = self._socket or self._start()
         head = (request.uid, request.largest_bytes, len(request.root))
-        flags = (request.is_link, request.as_everybody, request.follow_last)
+        flags = (request.is_link, request.as_everybody, request.follow_last, request.links_below)
         packed = _REQUEST.pack(*head, *flags)
         channel.send(packed + request.root + request.path)
         end_s = time.monotonic() + WHOLE_ANSWER_S
@@ -252,6 +254,7 @@ def walk_to(wanted: Request, root: bytes, may_wait: Callable[[int], bool] | None
         may_wait=may_wait,
         follow_last=wanted.follow_last,
         as_everybody=wanted.as_everybody,
+        links_below=wanted.links_below,
     )
 
 

@@ -119,12 +119,15 @@ def open_named(  # noqa: PLR0913 - a keyword for each
         path: absolute, as seen from `root`; any bytes.
         named_by: the user whose word the path is: the owner of the process, or `speaks_for` of
             the file.
-        root: such as ``/proc/PID/root``, below which no link is followed.
+        root: such as ``/proc/PID/root``, below which no link is followed, or for a received file
+            the directory that it was unpacked into, which no link leads out of.
         follow_last: whether the last name may be a link.
         largest_bytes: refuse a bigger file, unless only root and we can change it.
         is_received: whether it came from another machine; see `open_received`.
     """
     request = _request(path, named_by, root, largest_bytes, follow_last=follow_last)
+    if isinstance(request, Request):
+        request = request._replace(links_below=is_received)
     found = request if isinstance(request, Refusal) else _find(request)
     if isinstance(found, Refusal):
         return found

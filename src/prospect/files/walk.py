@@ -36,6 +36,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
     may_wait: Callable[[int], bool] | None = None,
     follow_last: bool = True,
     as_everybody: bool = False,
+    links_below: bool = False,
 ) -> int:
     """Open what a path means, as a descriptor of the path only.
 
@@ -43,11 +44,14 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
         path: absolute, as seen from `root`.
         owners: whose links are followed, in directories that only they can change; below another
             root none is.
-        root: a directory. Paths below any other than "/" are walked without links.
+        root: a directory. Paths below any other than "/" are walked without links, unless
+            `links_below`.
         may_wait: returns of a descriptor whether its file system may keep the walk waiting, which
             then ends there; None if that is no matter.
         follow_last: whether the last name may be a link.
         as_everybody: whether only what every user may reach is reached.
+        links_below: whether anybody's links below another root are followed, as chroot(2) does:
+            none leads out of it.
 
     Raises:
         MayBlockError: the walk came to where it may have to wait.
@@ -71,8 +75,10 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
                 links += 1
                 text = os.readlink(b"", dir_fd=at)
                 steps.back()
-                is_refused = root != b"/" or (not follow_last and not any(todo))
-                if is_refused or links > MOST_LINKS or not steps.trusts(status, owners):
+                is_below = links_below and root != b"/"
+                is_refused = not is_below and (root != b"/" or not steps.trusts(status, owners))
+                is_last = not follow_last and not any(todo)
+                if is_refused or is_last or links > MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 if text.startswith(b"/"):
                     steps.restart()

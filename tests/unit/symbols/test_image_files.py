@@ -348,6 +348,31 @@ def test_no_link_leads_out_of_the_sysroot(places: Path) -> None:
     (places / "root/usr").mkdir(parents=True)
     (places / "root/usr/a").symlink_to(places / "secret")
     root = os.fsencode(places / "root")
+    missing = find_image(ObjectKey(b"/usr/a", ID), [], 0.0, sysroot=root)
+    assert isinstance(missing, Missing)
+    assert missing.reason == NameSource.NO_FILE
+    (places / "root/usr/b").symlink_to("../../secret")
+    assert isinstance(find_image(ObjectKey(b"/usr/b", ID), [], 0.0, sysroot=root), Missing)
+
+
+@pytest.mark.parametrize("target", ["/opt/a", "../opt/a", "../../../opt/a", "/opt/next"])
+def test_a_link_below_the_sysroot_is_followed_as_its_own_programs_follow_it(
+    places: Path, target: str
+) -> None:
+    write(places / "root/opt/a", image())
+    (places / "root/opt/next").symlink_to("a")
+    (places / "root/usr").mkdir()
+    (places / "root/usr/a").symlink_to(target)
+    root = os.fsencode(places / "root")
+    found = find_image(ObjectKey(b"/usr/a", ID), [], 0.0, sysroot=root)
+    assert isinstance(found, FoundImage)
+    assert (found.file.root, found.file.owner) == (root, EVERYBODY)
+
+
+def test_links_below_the_sysroot_that_go_round_end(places: Path) -> None:
+    (places / "root/usr").mkdir(parents=True)
+    (places / "root/usr/a").symlink_to("/usr/a")
+    root = os.fsencode(places / "root")
     assert isinstance(find_image(ObjectKey(b"/usr/a", ID), [], 0.0, sysroot=root), Missing)
 
 
