@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ import pytest
 import prospect
 from builders.examples import nightly
 from builders.recordings import PROSPECT, hits_by, record
+from prospect.capture.machine.mapped_file_reader import Mounts
+from prospect.capture.machine.mapping_records import MappingRecord
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [
@@ -40,6 +43,32 @@ def program(directory, name):
     command = ["gcc", "-O1", "-Wl,--build-id", *code, "-x", "c", "-o", path, "-"]
     subprocess.run(command, input=SOURCE, text=True, check=True, timeout=60)
     return path
+
+
+def test_a_user_finds_libraries_below_the_root_of_a_process(tmp_path, monkeypatch):
+    """Only root may open /proc/PID/map_files."""
+    library = tmp_path / "usr/only-here.so"
+    library.parent.mkdir()
+    library.write_bytes(b"a library")
+    status = library.stat()
+    pid = os.fork()
+    if not pid:
+        os.chroot(tmp_path)
+        signal.pause()
+        os._exit(0)
+    try:
+        device = os.major(status.st_dev), os.minor(status.st_dev)
+        name = b"/usr/only-here.so"
+        mapping = MappingRecord((*device, status.st_ino), pid, 0x1000, 0x2000, name, 1)
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        until = time.monotonic() + 5
+        while (fd := Mounts().open_mapped(mapping)) < 0 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert os.fstat(fd).st_ino == status.st_ino
+        os.close(fd)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def start(*words):

@@ -1,10 +1,11 @@
 """The process that reads the build ids of mapped files, as soon as they are mapped, and whole maps.
 
 A file is identified by the device and inode of its MMAP2 record. It is opened where the process has
-it mapped (``/proc/PID/map_files``, for root), as the process's executable, or at its path if device
-and inode are the recorded ones there. It is read once, and again if its size, or its time of
-modification or change, is another when it is mapped again. No file on a FUSE file system is opened:
-its server could make the reader wait for ever.
+it mapped (``/proc/PID/map_files``, for root), as the process's executable, or at its path, for
+other users below the process's root too, if device and inode are the recorded ones there. It is
+read once, and again if its size, or its time of modification or change, is another when it is
+mapped again. No file on a FUSE file system is opened: its server could make the reader wait for
+ever.
 
 Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".
 """
@@ -302,6 +303,12 @@ class Mounts:
             yield b"/proc/%d/map_files/%x-%x" % (thread, mapping.start, mapping.end), False
         if mapping.path.startswith(b"/") and not self.are_served(mapping.path):
             yield mapping.path, True
+        # Users have no map_files. Their own processes cannot lead them to what others serve.
+        if os.geteuid() and mapping.path.startswith(b"/"):
+            path = mapping.path.removesuffix(DELETED)
+            points = [point for _, point in _served_mounts(f"/proc/{mapping.pid}/mountinfo")]
+            if not any(path.startswith(point.rstrip(b"/") + b"/") for point in points):
+                yield b"/proc/%d/root%b" % (mapping.pid, path), True
 
     def are_served(self, path: bytes) -> bool:
         """Return whether a path of our root is on a FUSE file system."""
