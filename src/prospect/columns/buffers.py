@@ -86,15 +86,17 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _ROWS_AT_ONCE = 1 << 16
 
 
-def gather(table: _Table, rows: NDArray[np.intp]) -> _Table:
-    """Return these rows of a table, in this order."""
+def gather(table: _Table, rows: NDArray[np.integer], *whole: str) -> _Table:
+    """Return these rows of a table, in this order; fields named by `whole` are no columns of it."""
 
     def column(values: Any) -> Any:
         if isinstance(values, Sequence):
             return [values[row] for row in rows.tolist()]
         return None if values is None else values.take(rows)
 
-    return type(table)(**{name: column(values) for name, values in asdict(table).items()})
+    fields = asdict(table)
+    taken = {name: column(values) for name, values in fields.items() if name not in whole}
+    return type(table)(**fields | taken)
 
 
 def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:

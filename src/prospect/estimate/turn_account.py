@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.columns.grouping import alike, group_sums
 from prospect.columns.sorting import distinct
 from prospect.estimate.statistics.row_limits import Quantile, quantile_of
@@ -37,7 +38,7 @@ from prospect.profile.model import (
     WallPath,
     WallTakers,
 )
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -380,22 +381,9 @@ def _longest(pieces: WallPath, begin: int, end: int) -> NDArray[np.int64]:
 
 def _pieces_at(pieces: WallPath, rows: NDArray[np.int64]) -> WallPath:
     """Return some pieces, without who had their CPUs."""
-    nothing = np.empty(0, np.int32)
-    return WallPath(
-        begin_ns=pieces.begin_ns.take(rows),
-        length_ns=pieces.length_ns.take(rows),
-        state=pieces.state.take(rows),
-        tid=pieces.tid.take(rows),
-        process_index=pieces.process_index.take(rows),
-        name_index=pieces.name_index.take(rows),
-        ended_by=pieces.ended_by.take(rows),
-        ender_index=pieces.ender_index.take(rows),
-        ender_process_index=pieces.ender_process_index.take(rows),
-        takers=WallTakers(
-            nothing.astype(np.int64), nothing, nothing, nothing, nothing.astype(np.int64)
-        ),
-        names=pieces.names,
-    )
+    nothing, long = np.empty(0, np.int32), np.empty(0, np.int64)
+    takers = WallTakers(long, nothing, nothing, nothing, long)
+    return replace(gather(pieces, rows, "takers", "names", "cpu"), takers=takers, cpu=None)
 
 
 def _what(

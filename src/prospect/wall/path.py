@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.buffers import segments
-from prospect.records import NamedTuple, Record, field_names
+from prospect.columns.buffers import gather, segments
+from prospect.records import NamedTuple, Record, field_names, replace
 from prospect.wall.schedule_records import (
     NOT_RECORDED,
     by_thread_and_time,
@@ -159,13 +159,8 @@ def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, in
     parts = Parts(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
     # Only the first pieces may begin before the command.
     first = int(np.searchsorted(parts.end_ns, start_ns, "right"))
-    return Parts(
-        np.maximum(parts.start_ns[first:], start_ns),
-        parts.end_ns[first:],
-        parts.stretch[first:],
-        parts.kind[first:],
-        parts.ended_by[first:],
-    )
+    parts = Parts._make(column[first:] for column in parts)
+    return parts._replace(start_ns=np.maximum(parts.start_ns, start_ns))
 
 
 def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
@@ -236,15 +231,8 @@ def pieces_at(pieces: Pieces, rows: NDArray[np.int64]) -> Pieces:
     number[rows] = np.arange(len(rows))
     of_taker = number.take(had.piece)
     kept = np.flatnonzero(of_taker >= 0)
-    return Pieces(
-        start_ns=pieces.start_ns.take(rows),
-        end_ns=pieces.end_ns.take(rows),
-        tid=pieces.tid.take(rows),
-        kind=pieces.kind.take(rows),
-        ended_by=pieces.ended_by.take(rows),
-        cpu=pieces.cpu.take(rows),
-        takers=Takers(of_taker.take(kept), had.tid.take(kept), had.length_ns.take(kept)),
-    )
+    takers = Takers(of_taker.take(kept), had.tid.take(kept), had.length_ns.take(kept))
+    return replace(gather(pieces, rows, "takers"), takers=takers)
 
 
 class Takers(Record):

@@ -183,13 +183,7 @@ def _parts(
 
 
 def _taken(parts: Parts, rows: NDArray[np.int64]) -> Parts:
-    return Parts(
-        parts.start_ns.take(rows),
-        parts.end_ns.take(rows),
-        parts.stretch.take(rows),
-        parts.kind.take(rows),
-        parts.ended_by.take(rows),
-    )
+    return Parts._make(column.take(rows) for column in parts)
 
 
 def _gaps(

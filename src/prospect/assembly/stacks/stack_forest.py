@@ -36,7 +36,7 @@ from prospect.assembly.stacks.chain_frames import (
 )
 from prospect.assembly.stacks.user_stacks import find_user_contexts, no_user_stacks
 from prospect.assembly.tables.process_table import describe_processes
-from prospect.columns.buffers import segments
+from prospect.columns.buffers import gather, segments
 from prospect.columns.forests import Forest, forest_of_lists, joined_forests
 from prospect.columns.sorting import distinct, mixed, mixed_at, numbered, random_seed
 from prospect.figures.processes import shown_processes
@@ -462,16 +462,6 @@ class _Tails(Record):
     context: NDArray[np.int32]
     outer: NDArray[np.int32]
 
-    def take(self, rows: NDArray[np.int64]) -> _Tails:
-        return _Tails(
-            self.words,
-            self.begin.take(rows),
-            self.length.take(rows),
-            self.mode.take(rows),
-            self.context.take(rows),
-            self.outer.take(rows),
-        )
-
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose words, and their temporaries, fit into a cache."""
         end = np.cumsum(self.length)
@@ -491,7 +481,7 @@ def distinct_callers(samples: Samples, context: NDArray[np.int32], stacks: UserS
     """
     tails = _tails(samples, context, stacks)
     of_sample, first = _equal_tails(tails)
-    return _decoded(tails.take(first), of_sample, stacks)
+    return _decoded(gather(tails, first, "words"), of_sample, stacks)
 
 
 def _tails(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> _Tails:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import gather
+from prospect.columns.forests import levels
 from prospect.columns.grouping import alike
 from prospect.columns.sorting import distinct
 from prospect.figures.stacks.frames import is_kernel_frame
@@ -126,14 +127,14 @@ def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> 
     python = is_python.take(forest.frame_index)
     has_python = np.append(python, False)
     depth = np.append(np.zeros(size, np.int64), -1)
-    for rows in _levels(forest.depth):
+    for rows in levels(forest.depth):
         above = forest.caller_index.take(rows)
         is_first = python.take(rows) & ~has_python.take(above)
         has_python[rows] |= has_python.take(above)
         depth[rows] = np.where(is_first, 0, depth.take(above) + 1)
     new_row = np.full(size + 1, -1, np.int64)
     caller_index, frame_index, sizes = [], [], 0
-    for rows in _levels(depth[:-1]):
+    for rows in levels(depth[:-1]):
         above = np.where(depth.take(rows) > 0, new_row.take(forest.caller_index.take(rows)), -1)
         key, place = np.unique(
             (above + 1) * frames + forest.frame_index.take(rows), return_inverse=True
@@ -150,14 +151,6 @@ def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> 
         np.repeat(np.arange(len(lengths)), lengths),
         new_row.take(forest.row_of_stack),
     )
-
-
-def _levels(depth: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the rows of each depth, from the outermost on."""
-    if not len(depth):
-        return []
-    order = np.argsort(depth, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(depth.take(order))) + 1)
 
 
 def user_stacks(
@@ -182,7 +175,7 @@ def user_stacks(
     # How many frames are below a Python function. The interpreter's own are left out there: only
     # its global lock is a condition with a time-out that is waited for so near.
     below = np.append(np.where(is_python, 0, _FAR), _FAR)
-    for rows in _levels(forest.depth):
+    for rows in levels(forest.depth):
         below[rows] = np.minimum(below[rows], below.take(caller.take(rows)) + 1)
     is_near = below[:-1] <= _MOST_BELOW_PYTHON
     is_global = named(_GLOBAL_LOCKS) | (named(_TIMED_CONDITIONS) & is_near)
@@ -193,7 +186,7 @@ def user_stacks(
     user_row = np.append(np.where(is_user, np.arange(size), -1), -1)
     depth = np.append(is_user.astype(np.int64), 0)
     on_path = [np.append(flag, False) for flag in flags]
-    for rows in _levels(forest.depth)[1:]:
+    for rows in levels(forest.depth)[1:]:
         above = caller.take(rows)
         depth[rows] += depth.take(above)
         user_row[rows] = np.where(is_user.take(rows), rows, user_row.take(above))

@@ -488,18 +488,7 @@ class BlockedWaits(Record):
 
     def of_threads(self, tids: NDArray[np.int32]) -> BlockedWaits:
         """Return the waits of these threads alone."""
-        return self._of(np.flatnonzero(np.isin(self.tid, tids)))
-
-    def _of(self, rows: NDArray[np.int64]) -> BlockedWaits:
-        return BlockedWaits(
-            self.samples,
-            self.first_wait,
-            self.rows.take(rows),
-            self.entry_reason.take(rows),
-            self.ns.take(rows),
-            self.tid.take(rows),
-            None if self.waker is None else self.waker.take(rows),
-        )
+        return gather(self, np.flatnonzero(np.isin(self.tid, tids)), "samples", "first_wait")
 
     @property
     def count(self) -> int:
