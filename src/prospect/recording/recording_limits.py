@@ -10,6 +10,6 @@ MOST_COUNTED_FUNCTIONS = 2000
 # The child that measures the cost of a sample prints a line.
 LONGEST_COST_LINE_BYTES = 4096
 # Records from which mappings of other processes are dropped. They are in memory, and are read one
-# by one: 10 ms. Of more, what other processes have is a small share.
+# by one: 50 ms. More are kept as they are, though half of them may be such mappings.
 LARGEST_COMPACTED_BYTES = 16 << 20
 MOST_COMPACTED_RECORDS = 20_000

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import signal
 import time
 import zlib
 
@@ -157,3 +158,15 @@ def test_a_holder_that_has_told_its_files_is_not_waited_for(tmp_path, monkeypatc
         took.append(time.monotonic() - began)
         assert sum(files.used_s) > 0
     assert min(took) < 0.1
+
+
+def test_a_holder_that_was_killed_is_named(tmp_path):
+    files = JitFiles(own_tmp=os.fsencode(tmp_path))
+    files.start()
+    os.kill(files.pids[0], signal.SIGKILL)
+    assert files.collect() == []
+    files.close()
+    (limit,) = files.limits
+    assert limit == (
+        "Files with names of JIT code were not kept (their reader failed with status -9)."
+    )

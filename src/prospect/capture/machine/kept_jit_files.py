@@ -95,7 +95,10 @@ class JitFiles(Closing):
                 self._child.stop()
         if not self._progress.result_bytes:
             if not self.limits:
-                self.limits.append("Files with names of JIT code were not kept in time.")
+                why = "in time"
+                if not self._child.pid and self._child.status:
+                    why = f"(their reader failed with status {self._child.status})"
+                self.limits.append(f"Files with names of JIT code were not kept {why}.")
             return []
         found = told(self._result_fd)
         self.limits += found["limits"]
