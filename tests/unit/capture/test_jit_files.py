@@ -5,6 +5,7 @@ import os
 import signal
 import time
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +106,32 @@ def test_what_is_left_out_is_said(held, tmp_path, monkeypatch):
     (tmp_path / f"perf-{OWN}.map").write_bytes(b"1 1 a\n")
     assert contents(held) == {}
     assert "not copied" in held.limits[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its root")
+def test_the_tmp_of_another_root_is_not_held_open(tmp_path):
+    """Its file system can be unmounted, and files that appear in it are found."""
+    there = tmp_path / "its-tmp"
+    there.mkdir()
+    pid = os.fork()
+    if not pid:
+        os.chroot(tmp_path)
+        signal.pause()
+        os._exit(0)
+    try:
+        while Path(f"/proc/{pid}/root").readlink() == Path("/"):
+            time.sleep(0.01)
+        files = JitFileHolder(Progress(), own_tmp=b"/its-tmp")
+        files.look()
+        links = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        assert there not in links
+        (there / f"perf-{pid}.map").write_bytes(b"1 1 a\n")
+        files.look()
+        assert contents(files) == {(pid, "map"): b"1 1 a\n"}
+        files.close()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")

@@ -5,10 +5,11 @@ root, as they are in the end, and those jitdump files ``jit-PID.dump`` that will
 Programs delete their files, containers vanish with their /tmp, numbers of processes are used again:
 an open file stays readable.
 
-New names are opened as they appear, and every two seconds each process's /tmp is looked up. Before
-files of a place are touched, `Progress` names the place: the recorder gives up a holder that is
-held up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2);
-inotify(7), ``include/uapi/linux/inotify.h``.
+New names are opened as they appear, and every two seconds each process's /tmp is looked up. The
+/tmp of another root is opened anew each time: an open directory keeps it from being unmounted.
+Before files of a place are touched, `Progress` names the place: the recorder gives up a holder that
+is held up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2); inotify(7),
+``include/uapi/linux/inotify.h``.
 """
 
 from __future__ import annotations
@@ -136,10 +137,17 @@ def serve(
 
 
 class _Directory(NamedTuple):
-    """A watched /tmp: a descriptor of it, and its place, a mount namespace or _OWN_PLACE."""
+    """A watched /tmp.
+
+    Attributes:
+        fd: a descriptor of our own; -1 of another root's, which can so be unmounted.
+        place: a mount namespace or _OWN_PLACE.
+        path: leads to it while the process in it lives.
+    """
 
     fd: int
     place: int
+    path: bytes = b""
 
     @property
     def is_own(self) -> bool:
@@ -247,7 +255,8 @@ class JitFileHolder:
         for fd in [held.fd for _, held in self._held.values()]:
             os.close(fd)
         for directory in self._directories.values():
-            os.close(directory.fd)
+            if directory.is_own:
+                os.close(directory.fd)
         self._held, self._directories = {}, {}
 
     def _follow(self, path: bytes, place: int) -> tuple[int, int] | None:
@@ -260,12 +269,46 @@ class JitFileHolder:
             return None
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino
-        if key in self._directories or len(self._directories) >= MOST_DIRECTORIES:
+        known = self._directories.get(key)
+        if known or len(self._directories) >= MOST_DIRECTORIES:
             os.close(fd)
-            return key if key in self._directories else None
-        self._directories[key] = _Directory(fd, place)
+            if known:
+                self._directories[key] = known._replace(path=path)
+            return key if known else None
         self._numbers[self._watch.add(b"/proc/self/fd/%d" % fd)] = key
+        self._directories[key] = directory = _Directory(fd, place, path)
+        if not directory.is_own:
+            os.close(fd)
+            self._directories[key] = directory._replace(fd=-1)
         return key
+
+    def _enter(self, key: tuple[int, int]) -> int:
+        """Return a new descriptor of a watched directory.
+
+        Raises:
+            OSError: it is not there any more.
+        """
+        directory = self._directories[key]
+        if directory.is_own:
+            return os.dup(directory.fd)
+        fd = os.open(directory.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        status = os.fstat(fd)
+        if key != (status.st_dev, status.st_ino):
+            os.close(fd)
+            raise FileNotFoundError
+        return fd
+
+    def _open_in(self, key: tuple[int, int], name: bytes) -> int:
+        """Open a name in a watched directory, as a descriptor of the path only.
+
+        Raises:
+            OSError: it is not there, or is a link.
+        """
+        entered = self._enter(key)
+        try:
+            return _open_below(entered, name)
+        finally:
+            os.close(entered)
 
     def _sweep(self) -> None:
         """Look into every directory, and find out whose files are in the others' ones."""
@@ -278,7 +321,13 @@ class JitFileHolder:
                 pids_of.setdefault(key, []).extend(pids)
         for key, directory in self._directories.items():
             self._progress.at(directory.place)
-            for name in names_in(f"/proc/self/fd/{directory.fd}"):
+            try:
+                fd = self._enter(key)
+            except OSError:
+                continue
+            names = names_in(f"/proc/self/fd/{fd}")
+            os.close(fd)
+            for name in names:
                 self._hold(key, os.fsencode(name))
         self._name_owners(pids_of)
 
@@ -320,7 +369,7 @@ class JitFileHolder:
         directory = self._directories[key]
         self._progress.at(directory.place)
         try:
-            found = _open_below(directory.fd, name)
+            found = self._open_in(key, name)
         except OSError:
             return
         try:
