@@ -18,7 +18,11 @@ import struct
 
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import HEADER, layout_of, record_struct
-from prospect.recording.recording_limits import LARGEST_COMPACTED_BYTES, MOST_COMPACTED_RECORDS
+from prospect.recording.recording_limits import (
+    LARGEST_COMPACTED_BYTES,
+    MOST_COMPACTED_RECORDS,
+    MOST_RECORDS_AMONG_MAPPINGS,
+)
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -116,7 +120,8 @@ def drop_unsampled_mappings(
     """
     try:
         size = os.fstat(fd).st_size - begin
-        if not 0 < size <= LARGEST_COMPACTED_BYTES:
+        has_processes = all("tid" in layout_of(event.attr).sample for event in events)
+        if not (has_processes and 0 < size <= LARGEST_COMPACTED_BYTES):
             return None
         again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -167,18 +172,20 @@ def _place(attr: EventAttr) -> _Place:
 
 def _read(data: bytes, events: Sequence[EventDescription]) -> tuple[_Users, list[_Mapping]] | None:
     """Read who is sampled, and mappings; None if a record is cut or of no known event, or many."""
-    if not all("tid" in layout_of(event.attr).sample for event in events):
-        return None
     places = {number: _place(event.attr) for event in events for number in event.ids}
-    found, mappings = _Users(), []
+    found = _Users()
+    mappings: list[_Mapping] = []
     addresses, unpack = found.addresses, _BEGIN.unpack_from
     at = number = 0
+    most = MOST_COMPACTED_RECORDS
     length = len(data)
     data += bytes(_BEGIN.size)
     while at < length:
         type_, misc, size, pid, parent = unpack(data, at)
         end = at + size
-        if number == MOST_COMPACTED_RECORDS or size < _HEADER_BYTES or end > length:
+        if number == MOST_COMPACTED_RECORDS and 4 * len(mappings) >= number:
+            most = MOST_RECORDS_AMONG_MAPPINGS
+        if number >= most or size < _HEADER_BYTES or end > length:
             return None
         if type_ in _SAMPLES:
             place = places.get(parent << 32 | pid)

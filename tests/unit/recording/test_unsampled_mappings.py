@@ -143,11 +143,23 @@ def test_a_large_recording_stays_as_it_is(monkeypatch):
 
 
 def test_a_recording_of_many_records_stays_as_it_is(monkeypatch):
-    records = [mapping(OTHER, 1), sample(HEIR, 0x1000)]
+    records = [sample(HEIR, 0x1000), mapping(OTHER, 1)]
     monkeypatch.setattr(unsampled_mappings, "MOST_COMPACTED_RECORDS", 1)
     assert dropped(records) == ([], None)
     monkeypatch.setattr(unsampled_mappings, "MOST_COMPACTED_RECORDS", 2)
-    assert dropped(records)[0] == [0]
+    assert dropped(records)[0] == [1]
+
+
+@pytest.mark.parametrize("most", [2, 4, 5])
+@pytest.mark.parametrize("is_quarter", [False, True])
+def test_more_records_are_read_if_a_quarter_is_mappings(monkeypatch, most, is_quarter):
+    monkeypatch.setattr(unsampled_mappings, "MOST_COMPACTED_RECORDS", 4)
+    monkeypatch.setattr(unsampled_mappings, "MOST_RECORDS_AMONG_MAPPINGS", most)
+    samples = [sample(HEIR, 0x1000)] * 3
+    first = mapping(OTHER, 1) if is_quarter else samples[0]
+    records = [*samples, first, mapping(OTHER, 2)]
+    is_dropped = is_quarter and most == 5
+    assert dropped(records)[0] == ([3, 4] if is_dropped else [])
 
 
 def test_a_recording_without_records_stays_empty():
