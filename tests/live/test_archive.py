@@ -158,6 +158,7 @@ def test_what_is_said_of_single_processes_is_kept(archived):
 
 
 @pytest.mark.parallel
+@pytest.mark.nightly
 def test_two_archives_are_compared_elsewhere_as_their_recordings_here(archived):
     for number in (1, 2):
         made = tool("record", "-o", f"{number}.data", "./sort", cwd=archived)
@@ -233,6 +234,7 @@ def test_an_archive_is_small_and_private(archived):
 
 
 @pytest.mark.parallel
+@pytest.mark.nightly
 def test_whole_images_are_there_whole(archived, report):
     whole = archived / "whole.data"
     made = tool("archive", "--whole-images", "-o", whole, "run.data", cwd=archived)

@@ -21,6 +21,7 @@ def compare(*arguments, cwd):
     )  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_the_changed_function_is_found_without_a_recording_by_hand(tmp_path):
     old, new = (
         build_program(tmp_path / build, "changed", f"-DREPS={reps}")

@@ -269,6 +269,7 @@ def test_a_service_manager_hears_of_it(tmp_path):
 
 
 @pytest.mark.parallel
+@pytest.mark.nightly
 def test_what_is_kept_apart_is_chosen_and_shown_side_by_side(tmp_path):
     store = tmp_path / "s"
     with RunningDaemon(

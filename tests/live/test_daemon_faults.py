@@ -138,6 +138,7 @@ def test_a_window_that_ends_long_after_its_buffers_were_read_counts_no_tick_twic
 
 
 @pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")
+@pytest.mark.nightly
 def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
     seen = []
     with RunningDaemon(tmp_path / "s", "--separate", "cpu", load=BUSY) as daemon:
@@ -213,6 +214,7 @@ def test_clocks_that_are_set_cost_no_window_and_count_none_twice(
 
 
 @needs_gcc
+@pytest.mark.nightly
 def test_ten_thousand_processes_a_second_do_not_fill_its_memory(tmp_path):
     storm = built(tmp_path / "storm", STORM)
     with RunningDaemon(tmp_path / "s", "--window", "1") as daemon:

@@ -24,6 +24,7 @@ int main(void) { for (;;) outer(100000); }
 """
 
 
+@pytest.mark.nightly
 def test_stacks_of_code_without_frame_pointers_are_whole(tmp_path):
     source, program = tmp_path / "nested.c", tmp_path / "nested"
     source.write_text(NESTED)

@@ -122,6 +122,7 @@ def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
     assert "full disk" in checked.stdout
 
 
+@pytest.mark.nightly
 def test_a_disk_that_becomes_read_only_costs_windows_and_is_said(failing_disk):
     disk, trigger = failing_disk
     with RunningDaemon(disk / "s", log=disk.parent / "log") as daemon:

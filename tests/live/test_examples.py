@@ -45,6 +45,7 @@ def wall_line(report):
     return report[report.index("\nWall:") : report.index("\nMissing:")]
 
 
+@pytest.mark.nightly
 def test_the_caller_of_a_library_is_the_first_function_with_all_it_calls(built):
     # `price` does little more than call `settings`: either may be the first.
     for program, functions in (

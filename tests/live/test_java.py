@@ -31,6 +31,7 @@ def folded(file):
         yield [frame.partition("_[")[0] for frame in stack.split(";")], int(count)
 
 
+@pytest.mark.nightly
 def test_shares_are_those_of_the_program_and_stacks_have_their_outermost_function(
     classes, tmp_path
 ):

@@ -125,6 +125,7 @@ def test_a_wait_has_its_python_callers(recording):
     assert all(";<module>;waiting;" in line for line in waits)
 
 
+@pytest.mark.nightly
 def test_each_format_says_that_frames_are_of_python(recording):
     others = ("svg", "callgrind", "csv", "json")
     made = in_formats(recording, "speedscope", "firefox", "pprof", "otlp", *others)

@@ -47,6 +47,7 @@ def session(target, monkeypatch):
         one.close()
 
 
+@pytest.mark.nightly
 def test_names_come_while_it_goes_on_and_what_is_saved_has_them(
     target, bare_root, session, tmp_path
 ):

@@ -183,6 +183,7 @@ def test_a_process_is_followed_with_what_it_starts_and_nobody_else(spinning, thr
 
 
 @pytest.mark.parallel
+@pytest.mark.nightly
 def test_a_thread_is_followed_with_what_it_starts_and_not_its_siblings(threaded, tmp_path):
     pid, tid = threaded
     terminal = Terminal(tmp_path, "-t", str(tid), "-H", "100", "--no-cache")

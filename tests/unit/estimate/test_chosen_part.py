@@ -50,8 +50,10 @@ def total(profile):
     ("shares", "options"),
     [
         ((0.33, 0.67), {}),
-        ((0.9, 0.1), {}),
-        ((0.33, 0.67), {"rate_hz": 19, "clocks": 1, "stay_s": 3e-3}),
+        pytest.param((0.9, 0.1), {}, marks=pytest.mark.nightly),
+        pytest.param(
+            (0.33, 0.67), {"rate_hz": 19, "clocks": 1, "stay_s": 3e-3}, marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_the_total_of_a_program_of_a_recording_holds_the_truth(shares, options):

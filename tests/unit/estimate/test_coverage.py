@@ -95,7 +95,7 @@ def coverage(bars, truth, chosen):
 @pytest.mark.parametrize(
     ("program", "length_s"),
     [
-        (steady, 1.0),
+        pytest.param(steady, 1.0, marks=pytest.mark.nightly),
         (tick_speed, 1.0),
         pytest.param(bursts, 1.0, marks=pytest.mark.nightly),
         pytest.param(phases, 2.0, marks=pytest.mark.nightly),

@@ -128,6 +128,7 @@ def test_turns_say_how_far_they_are(fleet, monkeypatch):
     assert float(named[1]) == pytest.approx(100 * whole.rows[0].share, rel=0.2)
 
 
+@pytest.mark.nightly
 def test_days_say_what_their_minutes_say_whatever_files_they_have(tmp_path, capfd):
     place = tmp_path / "fleet"
     for host in range(3):

@@ -103,6 +103,7 @@ class CountedLate(Counted):
         return replace(found, named=late)
 
 
+@pytest.mark.nightly
 def test_names_take_memory_by_their_number_and_not_by_that_of_parts():
     kept, parts, each = KeptNames(1 << 19, 1 << 20), 1000, 2
     with patch.object(Symbolizer, "resolve", CountedLate().resolve):
