@@ -145,8 +145,9 @@ def test_only_files_with_samples_are_kept(tmp_path, elsewhere):
     record(file, "sh", "-c", script, burner, elsewhere, burner)
     with open_recording(str(file)) as recording:
         kept = {Path(os.fsdecode(image.path)).name for image in recording.info.images}
-    assert "idle" not in kept
-    assert "burner" in kept
+    sampled = hits_by(prospect.open(file), "object", "function", detail="4", mode="user")
+    # A tick may fall into the start of the one that does nothing.
+    assert "burner" in kept <= {Path(path).name for path, _ in sampled}
 
 
 def test_usual_programs_are_not_kept(tmp_path):

@@ -102,7 +102,9 @@ def test_error_bars_shrink_as_it_runs(watched):
 
     states, *_ = watched
     assert len(states[-1].profile.clocks) == len(states[0].profile.clocks)
-    assert relative_error(states[-1]) < relative_error(states[1])
+    # An error is estimated: that of a short part may be small by chance.
+    first, second = np.reshape([relative_error(state) for state in states], (2, -1))
+    assert second.mean() < first.mean()
 
 
 @pytest.mark.parallel
