@@ -21,8 +21,8 @@ from prospect.options import ReportOptions
 from prospect.records import asdict, project, replace
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
+    from queue import SimpleQueue
 
     from prospect.assembly.code.later_code import LaterCode
     from prospect.options import Settings
@@ -134,20 +134,22 @@ def _serve(site: GuardedSite, token: str, settings: Settings) -> None:
                     f"--open: no file for the browser can be made: {error.strerror}"
                 ) from error
         say(f"look at {address} (Ctrl-C ends it)")
-        ending.wait()
+        ending.get()
 
 
 @contextmanager
-def _serving(server: LoopbackServer) -> Iterator[threading.Event]:
-    """Serve while the block runs; the event is set by a signal that ends programs.
+def _serving(server: LoopbackServer) -> Iterator[SimpleQueue[int]]:
+    """Serve while the block runs; the queue gets the numbers of signals that end programs.
 
     A signal that was ignored before stays so. The browser gets them all as usual: none is blocked.
+    An event would not do: a handler that sets one waits for ever if it interrupts its `wait`.
     """
+    import queue
     import threading
 
-    ended = threading.Event()
+    ended: SimpleQueue[int] = queue.SimpleQueue()
     before = {
-        one: signal.signal(one, lambda *_: ended.set())
+        one: signal.signal(one, lambda number, _: ended.put(number))
         for one in _ENDING
         if signal.getsignal(one) is not signal.SIG_IGN
     }
