@@ -141,10 +141,10 @@ KERNEL_RECORD_TYPES = range(PERF_RECORD_MMAP, PERF_RECORD_CALLCHAIN_DEFERRED + 1
 # enum perf_user_event_type, tools/lib/perf/include/perf/event.h: what perf itself writes.
 PERF_RECORD_TYPES = range(64, 87)
 
-# misc bits of struct perf_event_header
 # not the kernel's: samples of `perf record --off-cpu` without a time have times from here on
 PERF_OFF_CPU_TIMESTAMP = 0xFFFF_FFFF << 32
 
+# misc bits of struct perf_event_header
 PERF_RECORD_MISC_CPUMODE_MASK = 7
 PERF_RECORD_MISC_CPUMODE_UNKNOWN = 0
 PERF_RECORD_MISC_KERNEL = 1

@@ -12,7 +12,7 @@ Source: ``__set_offcpu_sample()`` in ``tools/perf/util/evsel.c`` and ``off_cpu_w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _NO_TIME = np.uint64(abi.PERF_OFF_CPU_TIMESTAMP)
 _HALF = np.uint64(32)
-_SIZE_MASK = np.uint64((1 << 32) - 1)
 _TASK, _PERIOD, _COUNT, _CHAIN = range(4)
 
 
@@ -67,7 +66,7 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
     """
     words = data.shifted_words()
     begin = data.start.take(rows)
-    size = ((data.words.take(begin) & _SIZE_MASK) // np.uint64(8)).astype(np.int64)
+    size = data.sizes(rows) // 8
     rows, begin, size = (column[size > _CHAIN] for column in (rows, begin, size))
     count = words.take(begin + _COUNT)
     # The id of the control group is after the chain.
@@ -75,7 +74,7 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
     row, begin = data.sample.take(rows[is_whole]), begin[is_whole]
     length = count[is_whole].astype(np.int64)
 
-    def changed(column: Words, values: Words) -> Words:
+    def changed(column: NDArray[Any], values: Words | int) -> NDArray[Any]:
         column = np.array(column)
         column[row] = values
         return column
@@ -83,8 +82,6 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
     # The chain begins with a mark of user space.
     has_address = length > 1
     address = np.where(has_address, words.take(begin + _CHAIN + has_address), np.uint64(0))
-    mode = np.array(samples.mode)
-    mode[row] = abi.PERF_RECORD_MISC_USER
     groups = samples.control_group
     if groups is not None:
         groups = changed(groups, words.take(begin + _CHAIN + length))
@@ -93,7 +90,7 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
         task=changed(samples.task, _in_order(words.take(begin + _TASK), known)),
         period=changed(samples.period, words.take(begin + _PERIOD)),
         ip=changed(samples.ip, address),
-        mode=mode,
+        mode=changed(samples.mode, abi.PERF_RECORD_MISC_USER),
         control_group=groups,
     )
     if samples.chain is None or samples.chain_start is None:

@@ -176,6 +176,10 @@ class RawData(Record):
         words = self.words.take(segments(begin, length))
         return RawData(self.sample.take(rows), np.append(0, np.cumsum(length)), words)
 
+    def sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many bytes some of the rows say that they have."""
+        return (self.words.take(self.start.take(rows)) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
+
     def shifted_words(self) -> NDArray[np.uint64]:
         """Return the words that are 4 bytes after the beginning of each recorded word."""
         halves = self.words.view("<u4")

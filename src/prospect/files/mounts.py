@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+from functools import lru_cache
 
 from prospect.files.files_limits import LONGEST_FDINFO
 from prospect.records import NamedTuple
@@ -90,34 +91,20 @@ class OwnMounts:
             self._prompt = frozenset(one.number for one in mounts(file.read()) if not one.may_wait)
 
 
-class _LocalDevices:
-    """Which devices of a mount table are local; remembers the last table, and what it says.
-
-    The table is read at each question and is rarely another one.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[bytes, dict[int, bool]] = b"", {}
-
-    def of(self, mountinfo: bytes) -> dict[int, bool]:
-        """Return for each device whether all its mounts are local."""
-        table, local = self._last
-        if table != mountinfo:
-            local = {}
-            for one in mounts(mountinfo):
-                local[one.device] = one.is_local and local.get(one.device, True)
-            self._last = mountinfo, local
-        return local
-
-
-_local_devices = _LocalDevices()
+@lru_cache(maxsize=1)  # the table is read at each question and is rarely another one
+def _local_devices(mountinfo: bytes) -> dict[int, bool]:
+    """Return for each device of a mount table whether all its mounts are local."""
+    local: dict[int, bool] = {}
+    for one in mounts(mountinfo):
+        local[one.device] = one.is_local and local.get(one.device, True)
+    return local
 
 
 def is_local(device: int) -> bool:
     """Return whether a file system's pages come from this machine, and so always come."""
     try:
         with open(_TABLE, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-            local = _local_devices.of(file.read())
+            local = _local_devices(file.read())
     except OSError:
         local = {}
     return local.get(device, bool(os.major(device)))

@@ -321,11 +321,12 @@ class RecordStream:
 
     def _read(self, pieces: Iterable[bytes | memoryview]) -> Iterator[None]:
         """Take in the stream, coming to a halt after every record of perf or run of records."""
-        has_counts = False
         for data in pieces:
             for piece in self._chain.feed(data):
-                if piece.type == fmt.PERF_RECORD_STAT_CONFIG and not has_counts:
-                    has_counts = True
+                if (
+                    piece.type == fmt.PERF_RECORD_STAT_CONFIG
+                    and fmt.ONLY_COUNTS not in self._damage
+                ):
                     self._damage.append(fmt.ONLY_COUNTS)
                 if piece.type in _COMPRESSED:
                     yield from self._unpack(piece)

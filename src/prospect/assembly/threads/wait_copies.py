@@ -72,7 +72,7 @@ def with_copies_of_waits(events: Events, info: RecordingInfo, row: int) -> Event
 
 def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int) -> UserStates:
     """Return the states with copies, for the chosen rows of raw data."""
-    size = _sizes(data, chosen)
+    size = data.sizes(chosen)
     chosen, size = chosen[size >= _WORD_BYTES], size[size >= _WORD_BYTES]
     # A size of 32 bits is in front, so all words are from the middle of a recorded one on.
     words = data.shifted_words()
@@ -103,11 +103,6 @@ def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int
     columns["stack_begin"][row] = place * most + offset
     columns["stack_bytes"][row] = np.maximum(held_bytes.take(place) - offset, 0)
     return replace(states, blocks=(*states.blocks, block), **columns)
-
-
-def _sizes(data: RawData, rows: Rows) -> Rows:
-    """Return how many bytes of raw data samples have."""
-    return (data.words.take(data.start.take(rows)) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
 
 
 def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:

@@ -187,7 +187,7 @@ class ImageCopies:
             return
         self._considered.add(mapping.file)
         status = os.fstat(path_fd)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or len(self._copied) >= MOST_MAPPED_FILES:
             return
         is_elsewhere = has_other_root(mapping.pid)
         may_go = is_elsewhere or self._may_go(mapping, status)
@@ -217,9 +217,8 @@ class ImageCopies:
         finally:
             if fd >= 0:
                 os.close(fd)
-        if len(self._copied) < MOST_MAPPED_FILES:
-            self._copied.append(copied)
-            self._latest[mapping.file] = copied
+        self._copied.append(copied)
+        self._latest[mapping.file] = copied
 
     def finish(
         self, status_at: Callable[[bytes], os.stat_result | None]

@@ -270,16 +270,16 @@ class JitFileHolder:
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino
         known = self._directories.get(key)
+        if known:
+            self._directories[key] = known._replace(path=path)
         if known or len(self._directories) >= MOST_DIRECTORIES:
             os.close(fd)
-            if known:
-                self._directories[key] = known._replace(path=path)
             return key if known else None
         self._numbers[self._watch.add(b"/proc/self/fd/%d" % fd)] = key
-        self._directories[key] = directory = _Directory(fd, place, path)
-        if not directory.is_own:
+        if place != _OWN_PLACE:
             os.close(fd)
-            self._directories[key] = directory._replace(fd=-1)
+            fd = -1
+        self._directories[key] = _Directory(fd, place, path)
         return key
 
     def _enter(self, key: tuple[int, int]) -> int:

@@ -117,12 +117,10 @@ class JitFiles(Closing):
             self._child.kill()
         else:
             self._child.kill(wait_s=0.0)
-        used_s = []
         for child in (self._child, *self._left):
             child.reap(0.0)
-            used_s.append(child.used_s)
-        if self._child.pid and self._told_s:
-            used_s[0] = self._told_s
+        own_s = self._told_s if self._told_s and self._child.pid else self._child.used_s
+        used_s = [own_s, *(child.used_s for child in self._left)]
         self.used_s = sum(user_s for user_s, _ in used_s), sum(system_s for _, system_s in used_s)
         if self._result_fd >= 0:
             os.close(self._result_fd)
