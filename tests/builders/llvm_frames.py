@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def llvm_frames(path: str, addresses: Iterable[int]) -> list[list[tuple[str, str, int]]]:
-    """Return (function, file, line) of each frame, the outermost first, as we have them."""
+    """Return (function, file, line) of each frame, the outermost first, as we have them.
+
+    A compiler gives code that is from no line the line 0. Answers with such frames alone are left
+    out: of code without debug information, the symbol table may know the file.
+    """
     options = ["--inlines", "--functions=linkage", "--no-demangle", "--output-style=JSON"]
     ran = subprocess.run(
         ["llvm-symbolizer", f"--obj={path}", *options],
@@ -28,7 +32,7 @@ def llvm_frames(path: str, addresses: Iterable[int]) -> list[list[tuple[str, str
         [
             (one["FunctionName"], posixpath.normpath(one["FileName"]), one["Line"])
             for one in reversed(answer["Symbol"])
-            if one["Line"]
+            if any(frame["Line"] for frame in answer["Symbol"])
         ]
         for answer in flat
     ]

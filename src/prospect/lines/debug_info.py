@@ -21,6 +21,7 @@ import numpy as np
 
 from prospect.elf import elf_layout
 from prospect.files.budget import VARIABLE, ReadBudget
+from prospect.files.rights import is_trusted
 from prospect.lines.conversion import convert_in_child
 from prospect.lines.lines_limits import (
     ALL_READING_S,
@@ -85,6 +86,11 @@ _HELP = {
         f"{VARIABLE}=4G allows more"
     ),
 }
+
+
+def unreadable(speaks_for: int) -> str:
+    """Say why debug information could not be read; `speaks_for` is whose it is."""
+    return UNREADABLE if is_trusted(speaks_for) else COSTLY
 
 
 def split_files_missing(lack: Lack, names: Sequence[bytes]) -> str:

@@ -26,6 +26,7 @@ from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.lines import debug_info
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import BoundedReader
+from prospect.lines.line_tables import LineTables
 from prospect.lines.lines_limits import DEEPEST, LONGEST_TEXT_BYTES, MOST_READERS
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.lines.split_lines import SplitLines
@@ -36,6 +37,7 @@ from prospect.lines.symcache import (
     join_frames,
     lookup_each,
     no_frames,
+    replace_frames,
     select_frames,
 )
 from prospect.records import NamedTuple
@@ -93,6 +95,7 @@ class _Source(NamedTuple):
         split: the units that are in other files, None without any.
         speaks_for: the user whose word its own paths are.
         go_table: Go's own table, of an image without DWARF; None for others.
+        tables: its line tables, for code that no function covers; None if it cannot be read.
     """
 
     content: bytes | memoryview | None
@@ -102,6 +105,7 @@ class _Source(NamedTuple):
     split: SplitLines | None = None
     speaks_for: int = EVERYBODY
     go_table: GoTable | None = None
+    tables: LineTables | None = None
 
 
 class LineFinder:
@@ -167,9 +171,14 @@ class LineFinder:
         self.prepare([(found, find_debug_file)])
         source = self._sources[identity]
         frames = _look_up(source, svma)
-        if source.split is None:
-            return frames, source.note
-        return _with_split(frames, source.split, svma, source.note, self._name_budget)
+        notes = [source.note] if source.note else []
+        if source.split is not None:
+            frames, more = _with_split(frames, source.split, svma, self._name_budget)
+            notes += more
+        if source.tables is not None:
+            frames, more = _with_tables(frames, source.tables, svma)
+            notes += [note for note in more if note not in notes]
+        return frames, "; ".join(notes)
 
     def named_by(self, found: FoundImage) -> int:
         """Return the user whose word the paths in an image's frames are, once they were found."""
@@ -246,12 +255,14 @@ class LineFinder:
             split = None
             notes.append(debug_info.NO_MEMORY)
         symcache = SymCache.parse(content) if content is not None else None
+        tables = LineTables(image, holder.speaks_for, self._reader) if content is not None else None
         if content is None or (symcache is not None and not symcache.has_lines):
             content = None
-            notes += [] if split or notes else [_why_none(holder)]
+            notes += [] if split or notes else _why_none(holder, tables)
         elif debug_info.is_shared(image):
             notes.append(debug_info.SHARED)
-        return _Source(content, load_address, "; ".join(notes), names, split, holder.speaks_for)
+        note, speaker = "; ".join(notes), holder.speaks_for
+        return _Source(content, load_address, note, names, split, speaker, tables=tables)
 
     def _split(self, holder: _Holder) -> SplitLines | None:
         """Read which units were split off, None if none was.
@@ -293,36 +304,38 @@ def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
 
 
 def _with_split(
-    frames: Frames,
-    split: SplitLines,
-    svma: NDArray[np.uint64],
-    note: str,
-    name_budget: SearchBudget,
-) -> tuple[Frames, str]:
-    """Put frames from split units where the image itself knows no line."""
-    has_file = np.zeros(len(svma), np.bool_)
-    frame_of = np.repeat(np.arange(len(svma)), np.diff(frames.start))
-    has_file[frame_of[frames.file_index >= 0]] = True
-    bare = np.flatnonzero(~has_file)
-    found, is_known, missing = split.frames(svma.take(bare), name_budget)
-    answered = np.zeros(len(svma), np.bool_)
-    answered[bare] = is_known
-    kept, added = np.flatnonzero(~answered), np.flatnonzero(is_known)
-    whole = join_frames(
-        len(svma),
-        [
-            (kept, select_frames(frames, kept)),
-            (bare.take(added), select_frames(found, added)),
-        ],
-    )
-    notes = [note] if note else []
-    for lack, names in missing.items():
-        notes.append(debug_info.split_files_missing(lack, sorted(names)))
-    return whole, "; ".join(notes)
+    frames: Frames, split: SplitLines, svma: NDArray[np.uint64], name_budget: SearchBudget
+) -> tuple[Frames, list[str]]:
+    """Put frames from split units where these could be read; return notes on the others.
+
+    A skeleton may have lines and inlined functions itself (-fsplit-dwarf-inlining), but it has
+    only the last part of their names.
+    """
+    found, is_known, missing = split.frames(svma, name_budget)
+    row = np.flatnonzero(is_known)
+    notes = [debug_info.split_files_missing(lack, sorted(names)) for lack, names in missing.items()]
+    return replace_frames(frames, row, select_frames(found, row)), notes
 
 
-def _why_none(holder: _Holder) -> str:
-    return debug_info.UNREADABLE if is_trusted(holder.speaks_for) else debug_info.COSTLY
+def _with_tables(
+    frames: Frames, tables: LineTables, svma: NDArray[np.uint64]
+) -> tuple[Frames, list[str]]:
+    """Put lines from line tables where no frame has a file; return notes on what was not read."""
+    try:
+        frames, is_whole = tables.fill(frames, svma)
+    except CostlyError:
+        return frames, [debug_info.NO_MEMORY]
+    return frames, [] if is_whole else [debug_info.unreadable(tables.speaks_for)]
+
+
+def _why_none(holder: _Holder, tables: LineTables | None) -> list[str]:
+    """Say why no function has lines; nothing if line tables have them."""
+    try:
+        if tables is not None and tables.has_units:
+            return []
+    except CostlyError:
+        return [debug_info.NO_MEMORY]
+    return [debug_info.unreadable(holder.speaks_for)]
 
 
 class _Round(NamedTuple):

@@ -38,8 +38,9 @@ DEEPEST = 250
 # DWARF 5 has 140 attributes. A unit has thousands of abbreviations at most.
 MOST_ATTRIBUTES = 256
 MOST_ABBREVIATIONS = 1 << 20
-# A skeleton's abbreviation is alone in its table.
-MOST_SKELETON_ABBREVIATIONS = 128
+# Abbreviations and their attributes up to those of the units' own entries, in all units together:
+# damaged units may all mean one long table. Reading them takes about two seconds.
+MOST_UNIT_ABBREVIATIONS = 1 << 22
 # Units of a file: each is a step in Python.
 MOST_UNITS = 1 << 17
 # Units of one .dwo file, and its last sections of units: there are several where a program was

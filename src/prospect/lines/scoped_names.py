@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 ANONYMOUS = b"(anonymous namespace)"
 
 _DW_TAG_CLASS, _DW_TAG_STRUCTURE, _DW_TAG_UNION = 0x02, 0x13, 0x17
-_DW_TAG_SUBPROGRAM, _DW_TAG_NAMESPACE = 0x2E, 0x39
+_DW_TAG_NAMESPACE = 0x39
 _CLASSES = frozenset({_DW_TAG_CLASS, _DW_TAG_STRUCTURE, _DW_TAG_UNION})
 _DW_TAG_LEXICAL_BLOCK = 0x0B
-_ENTERED = frozenset({*_CLASSES, _DW_TAG_NAMESPACE, _DW_TAG_SUBPROGRAM, _DW_TAG_LEXICAL_BLOCK})
+_ENTERED = frozenset({*_CLASSES, _DW_TAG_NAMESPACE, dwarf.DW_TAG_SUBPROGRAM, _DW_TAG_LEXICAL_BLOCK})
 _DW_AT_SIBLING, _DW_AT_NAME = 0x01, 0x03
 _DW_AT_ABSTRACT_ORIGIN = 0x31
 _LINKAGE_NAMES = frozenset({0x6E, 0x2007})  # DW_AT_linkage_name, DW_AT_MIPS_linkage_name
@@ -226,7 +226,7 @@ class _Search:
             if not scopes:
                 scopes.append(b"")  # that was the unit's own
                 continue
-            if plan.tag == _DW_TAG_SUBPROGRAM and not plan.is_linked:
+            if plan.tag == dwarf.DW_TAG_SUBPROGRAM and not plan.is_linked:
                 found = self._found.get(name)
                 if found is not None and len(found) < 2:
                     found.add(_joined(scopes[-1], name))

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import CostlyError
@@ -34,10 +33,11 @@ from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address
 from prospect.lines.dwarf import DwarfError, Sections, as_leb128, unsigned
+from prospect.lines.dwarf_file import elf_of_sections, line_table
 from prospect.lines.lines_limits import LARGEST_SPLIT_BYTES, MOST_COLUMNS, MOST_SPLIT_UNITS
 from prospect.lines.scoped_names import ScopedNames
-from prospect.lines.split_units import read_skeletons, unit_of_addresses
 from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, lookup_each
+from prospect.lines.unit_entries import read_skeletons, unit_of_addresses
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from prospect.lines.debug_info import BoundedReader
     from prospect.lines.scoped_names import SearchBudget
-    from prospect.lines.split_units import Skeletons, SplitUnit
+    from prospect.lines.unit_entries import Skeletons, UnitEntry
     from prospect.symbols.table_cache import SymbolCache
 
 
@@ -212,7 +212,7 @@ class _Step(NamedTuple):
 
 
 def whole_unit(
-    skeletons: Skeletons, unit: SplitUnit, rest: UnitSections, load_address: int
+    skeletons: Skeletons, unit: UnitEntry, rest: UnitSections, load_address: int
 ) -> bytes | None:
     """Make an ELF file with the debug information of one unit; None if it is damaged.
 
@@ -224,12 +224,12 @@ def whole_unit(
     """
     try:
         info, abbreviations = _joined(unit, rest)
-        return _elf_file(
+        return elf_of_sections(
             load_address,
             {
                 b".debug_info": info,
                 b".debug_abbrev": abbreviations,
-                b".debug_line": _line_table(skeletons.lines, unit.line_offset),
+                b".debug_line": line_table(skeletons.lines, unit.line_offset),
                 b".debug_line_str": skeletons.line_strings,
                 b".debug_addr": _addresses(skeletons.addresses, unit),
                 b".debug_ranges": skeletons.ranges if unit.version == 4 else b"",
@@ -242,7 +242,7 @@ def whole_unit(
         return None
 
 
-def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
+def _joined(unit: UnitEntry, rest: UnitSections) -> tuple[bytes, bytes]:
     """Return the unit with its own entry that needs no other file, and its abbreviations."""
     header = rest.unit
     if header.version != unit.version or header.address_bytes != 8:
@@ -266,7 +266,7 @@ def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
 
 
 def _own_entry(
-    unit: SplitUnit, rest: UnitSections, language: tuple[int, int] | None
+    unit: UnitEntry, rest: UnitSections, language: tuple[int, int] | None
 ) -> tuple[bytes, bytes]:
     """Return the attributes of the unit's entry, as an abbreviation has them, and their values.
 
@@ -299,7 +299,7 @@ def _own_entry(
 
 
 def _move(
-    body: bytearray, table: dict[int, dwarf.Abbreviation], distance: int, unit: SplitUnit
+    body: bytearray, table: dict[int, dwarf.Abbreviation], distance: int, unit: UnitEntry
 ) -> None:
     """Walk a unit's entries and add what they moved by to each reference."""
     plans: dict[int, tuple[tuple[_Step, ...], int]] = {}
@@ -360,45 +360,12 @@ def _kind(name: int, form: int, version: int) -> int | None:
     return _OTHER
 
 
-def _line_table(lines: memoryview, offset: int) -> memoryview:
-    if offset < 0:
-        return lines[:0]
-    return lines[offset : offset + 4 + unsigned(lines, offset, 4)]
-
-
-def _addresses(addresses: memoryview, unit: SplitUnit) -> memoryview:
+def _addresses(addresses: memoryview, unit: UnitEntry) -> memoryview:
     """Return the unit's addresses, in version 5 with the header that says how many there are."""
     if unit.version == 4:
         return addresses[unit.address_base :]
     start = unit.address_base - _ADDRESSES_HEADER
     return addresses[start : start + 4 + unsigned(addresses, start, 4)]
-
-
-def _elf_file(load_address: int, contents: dict[bytes, memoryview | bytes]) -> bytes:
-    """Lay out an ELF file of sections, and of one segment that says where it is loaded."""
-    kept = {name: content for name, content in contents.items() if len(content)}
-    names = b"\0" + b"".join(name + b"\0" for name in kept) + b".shstrtab\0"
-    kept[b".shstrtab"] = names
-    place = elf_layout.EHDR_64.itemsize + elf_layout.PHDR_64.itemsize
-    rows = [bytes(elf_layout.SHDR_64.itemsize)]
-    pieces = []
-    for name, content in kept.items():
-        kind = elf_layout.SHT_STRTAB if name == b".shstrtab" else 1
-        at = names.index(b"\0" + name + b"\0") + 1
-        rows.append(struct.pack("<IIQQQQIIQQ", at, kind, 0, 0, place, len(content), 0, 0, 1, 0))
-        pieces.append(content)
-        place += len(content)
-    ident = elf_layout.ELFMAG + bytes([elf_layout.ELFCLASS64, elf_layout.ELFDATA2LSB, 1]) + bytes(9)
-    head = ident + struct.pack(
-        "<HHIQQQIHHHHHH",
-        *(elf_layout.ET_DYN, elf_layout.EM_X86_64, 1, 0, elf_layout.EHDR_64.itemsize, place, 0),
-        *(elf_layout.EHDR_64.itemsize, elf_layout.PHDR_64.itemsize, 1),
-        *(elf_layout.SHDR_64.itemsize, len(rows), len(rows) - 1),
-    )
-    segment = struct.pack(
-        "<IIQQQQQQ", elf_layout.PT_LOAD, 5, 0, load_address, load_address, 0, 0, 1
-    )
-    return b"".join([head, segment, *pieces, *rows])
 
 
 class UnitSections(NamedTuple):
@@ -448,7 +415,7 @@ class SplitFiles:
         self._last_path = b""
         self._last: _Opened | NameSource | None = None
 
-    def find(self, unit: SplitUnit) -> UnitSections | None:
+    def find(self, unit: UnitEntry) -> UnitSections | None:
         """Find a unit's sections, None if no file has them.
 
         Raises:
@@ -475,7 +442,7 @@ class SplitFiles:
         self._package = self._last = None
         self._last_path = b""
 
-    def _paths(self, unit: SplitUnit) -> Iterator[bytes]:
+    def _paths(self, unit: UnitEntry) -> Iterator[bytes]:
         """Give the places where a unit's file may lie: where it was compiled, or by the image."""
         if not unit.dwo_name or b"\0" in unit.dwo_name:
             return
@@ -505,7 +472,7 @@ class SplitFiles:
         return reason
 
 
-def _in_object(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:
+def _in_object(file: OpenFile, section: Sections, wanted: UnitEntry) -> UnitSections | None:
     """Take a unit of a .dwo file, which has one, or some that were optimised together.
 
     With -fdebug-types-section, GCC puts each type into a section of its own before the unit's.
@@ -521,7 +488,7 @@ def _in_object(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSect
     return None
 
 
-def _in_package(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:
+def _in_package(file: OpenFile, section: Sections, wanted: UnitEntry) -> UnitSections | None:
     """Take a unit of a package by its index."""
     parts = _contributions(section(b".debug_cu_index"), wanted.dwo_id)
 
@@ -534,7 +501,7 @@ def _in_package(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSec
 
 
 def _unit_in(
-    file: OpenFile, section: Sections, wanted: SplitUnit, part: Callable[[bytes, int], memoryview]
+    file: OpenFile, section: Sections, wanted: UnitEntry, part: Callable[[bytes, int], memoryview]
 ) -> UnitSections | None:
     """Take a unit; `part` gives what is its own of a section, by name and DW_SECT_*."""
     info = part(b".debug_info.dwo", _INFO)

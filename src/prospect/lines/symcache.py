@@ -112,6 +112,23 @@ def select_frames(frames: Frames, row: NDArray[np.integer]) -> Frames:
     )
 
 
+def has_file(frames: Frames) -> NDArray[np.bool_]:
+    """Return bool[n] which addresses have a frame with a file."""
+    known = np.zeros(len(frames.start) - 1, np.bool_)
+    address_of = np.repeat(np.arange(len(known)), np.diff(frames.start))
+    known[address_of[frames.file_index >= 0]] = True
+    return known
+
+
+def replace_frames(frames: Frames, row: NDArray[np.integer], new: Frames) -> Frames:
+    """Return frames with others at some addresses, i[k] distinct rows."""
+    addresses = len(frames.start) - 1
+    is_kept = np.ones(addresses, np.bool_)
+    is_kept[row] = False
+    kept = np.flatnonzero(is_kept)
+    return join_frames(addresses, [(kept, select_frames(frames, kept)), (row, new)])
+
+
 def _renumbered(
     index: NDArray[np.int32], texts: list[_Text], rows: dict[_Text, int]
 ) -> NDArray[np.int32]:

@@ -1,10 +1,9 @@
 """Lines and inlined functions of real images beside those of llvm-symbolizer.
 
-Differences that are left, and why. A piece of code without a line entry of its own (a jump that
+A difference that is left, and why. A piece of code without a line entry of its own (a jump that
 the linker's optimiser put apart): llvm-symbolizer gives it the line of the code before it, we give
-no line, or none for what is inlined there. Start-up code that an assembler made without debug
-entries of functions (crti.S): llvm-symbolizer has lines, we have none. The outermost function has
-the name of the symbol at its address here, and that of DWARF there: aliases, ``f.cold``.
+no line, or none for what is inlined there. The outermost function has the name of the symbol at its
+address here, and that of DWARF there: aliases, ``f.cold``.
 """
 
 import itertools
@@ -72,6 +71,13 @@ BUILDS = {
     "cxx-dwarf5": ("g++", CXX_SOURCE, "-gdwarf-5"),
     "cxx-compressed": ("g++", CXX_SOURCE, "-gz"),
     "cxx-optimised-more": ("g++", CXX_SOURCE, "-O3"),
+    # Functions without inlined ones are not described.
+    "clang-few-functions": ("clang", C_SOURCE, "-g1"),
+    "clang-few-functions-dwarf4": ("clang", C_SOURCE, "-gline-tables-only", "-gdwarf-4"),
+    "clang-no-functions": ("clang", C_SOURCE, "-g1", "-O0"),
+    "clang-packed": ("clang", C_SOURCE, "-g1", "-gz"),
+    "clang++-few-functions": ("clang++", CXX_SOURCE, "-g1"),
+    "clang++-fixed-address": ("clang++", CXX_SOURCE, "-g1", "-no-pie"),
 }
 
 
@@ -97,7 +103,7 @@ def image(request, tmp_path_factory):
     if not shutil.which(compiler):
         pytest.skip(f"needs {compiler}")
     path = tmp_path_factory.mktemp("built") / request.param
-    language = "c" if compiler == "gcc" else "c++"
+    language = "c++" if compiler.endswith("++") else "c"
     command = [compiler, "-g", "-O2", *flags, "-o", str(path), "-x", language, "-"]
     subprocess.run(command, input=source, text=True, check=True)
     return str(path)
@@ -119,8 +125,9 @@ def ours(found, debug, addresses):
         )
     ]
     bounds = frames.start.tolist()
-    # Of code without debug information it knows the symbol alone.
-    return [[row for row in rows[a:b] if row[1] or row[2]] for a, b in itertools.pairwise(bounds)]
+    # As in the oracle's answers.
+    pieces = (rows[a:b] for a, b in itertools.pairwise(bounds))
+    return [piece if any(line for *_, line in piece) else [] for piece in pieces]
 
 
 def without_outer_name(frames):
@@ -145,8 +152,9 @@ def test_lines_and_inlined_functions_agree_with_llvm_symbolizer(image):
         )
         if without_outer_name(mine) != without_outer_name(other)
     ]
-    # Most images differ in a few per thousand; Debian 12's python3.11, in cold pieces, in 2.8 %.
-    assert len(different) <= 0.04 * len(addresses), different[:5]
+    # Debian 12's python3.11 differs, in cold pieces, in 2.8 %.
+    most = 0.04 * len(addresses) if image in installed() else 0
+    assert len(different) <= most, different[:5]
     # What differs lacks frames; none is at another line.
     for _, mine, other in different:
         assert without_outer_name(mine) == without_outer_name(other)[: len(mine)], (mine, other)

@@ -55,14 +55,14 @@ int other(int n) {
 """
 
 
-def build(directory, version, *flags):
+def build(directory, version, *flags, compiler="g++"):
     """Build `program` of two split units."""
     for name, source in (("main", MAIN), ("other", OTHER)):
         (directory / f"{name}.cc").write_text(source)
         options = ["-g", f"-gdwarf-{version}", "-gsplit-dwarf", "-O2", *flags]
-        command = ["g++", *options, "-c", f"{name}.cc", "-o", f"{name}.o"]
+        command = [compiler, *options, "-c", f"{name}.cc", "-o", f"{name}.o"]
         subprocess.run(command, check=True, cwd=directory)
-    command = ["g++", "-Wl,--build-id", "-o", "program", "main.o", "other.o"]
+    command = [compiler, "-Wl,--build-id", "-o", "program", "main.o", "other.o"]
     subprocess.run(command, check=True, cwd=directory)
     return directory / "program"
 
@@ -70,6 +70,13 @@ def build(directory, version, *flags):
 @pytest.fixture(scope="module", params=[4, 5])
 def program(request, tmp_path_factory):
     return build(tmp_path_factory.mktemp(f"split{request.param}"), request.param)
+
+
+def has_no_functions(found):
+    """Whether the frames have lines from the line table alone, which stays in the image."""
+    known = [frames for frames in found if frames]
+    assert len(known) > 0.97 * len(found)
+    return all(len(frames) == 1 and not frames[0][0] for frames in known)
 
 
 def table_addresses(path):
@@ -101,12 +108,29 @@ def frames_of(path, addresses, cache=None):
             strict=True,
         )
     ]
-    bounds = itertools.pairwise(frames.start.tolist())
-    return [[row for row in rows[a:b] if row[1] or row[2]] for a, b in bounds], note
+    pieces = (rows[a:b] for a, b in itertools.pairwise(frames.start.tolist()))
+    # As in the oracle's answers.
+    return [piece if any(line for *_, line in piece) else [] for piece in pieces], note
 
 
-@pytest.mark.skipif(not shutil.which("llvm-symbolizer"), reason="needs llvm")
+NEEDS_LLVM = pytest.mark.skipif(not shutil.which("llvm-symbolizer"), reason="needs llvm")
+
+
+@NEEDS_LLVM
 def test_every_address_of_the_line_tables_agrees_with_llvm_symbolizer(program):
+    assert_agrees_with_llvm_symbolizer(program)
+
+
+# Skeletons have inlined functions without namespaces; the .o files serve as .dwo files; functions
+# without inlined ones are not described.
+@NEEDS_LLVM
+@pytest.mark.skipif(not shutil.which("clang++"), reason="needs clang++")
+@pytest.mark.parametrize("flag", ["-fsplit-dwarf-inlining", "-gsplit-dwarf=single", "-g1"])
+def test_what_clang_writes_agrees_too(tmp_path, flag):
+    assert_agrees_with_llvm_symbolizer(build(tmp_path, 5, flag, "-std=c++17", compiler="clang++"))
+
+
+def assert_agrees_with_llvm_symbolizer(program):
     addresses = table_addresses(program)
     assert len(addresses) > 400
     mine, note = frames_of(program, addresses)
@@ -120,7 +144,9 @@ def test_every_address_of_the_line_tables_agrees_with_llvm_symbolizer(program):
         if [one[1:] for one in a] != [one[1:] for one in b]
         or [one[0] for one in a[1:]] != [one[0] for one in b[1:]]
     ]
-    assert len(different) <= 0.01 * len(addresses), different[:5]
+    # LLVM 14 leaves some inlined functions out; LLVM 22 agrees everywhere.
+    assert len(different) <= 0.02 * len(addresses), different[:5]
+    assert all(not b or (len(b) == 1 and a[-1][1:] == b[0][1:]) for _, a, b in different)
 
 
 # With -fdebug-types-section, a .dwo file has many sections .debug_info.dwo.
@@ -154,7 +180,7 @@ def test_a_packed_section_that_there_is_no_memory_for_is_said_to_be_that(tmp_pat
     # What the image itself has packed leaves half of the memory to the files of its units.
     monkeypatch.setattr(debug_info, "unpacked_bytes", lambda _: sum(sizes) + 1)
     found, note = frames_of(program, addresses)
-    assert not any(found)
+    assert has_no_functions(found)
     assert NO_MEMORY in note
 
 
@@ -168,13 +194,13 @@ def test_a_file_of_another_user_that_there_is_no_memory_for_is_said_to_be_that(
         os.chown(tmp_path / path.name, 4242, 4242)
     monkeypatch.setenv("PROSPECT_MEMORY", str(of_others.bytes + 100))
     found, note = frames_of(image, table_addresses(program))
-    assert not any(found)
+    assert has_no_functions(found)
     assert "was not read: main.dwo, other.dwo; " in note
     assert NO_MEMORY in note
     monkeypatch.delenv("PROSPECT_MEMORY")
     monkeypatch.setattr(debug_info, "ALL_READING_S", 0.0)
     found, note = frames_of(image, table_addresses(program))
-    assert not any(found)
+    assert has_no_functions(found)
     assert "takes more time or memory than files of other users may" in note
 
 
@@ -201,7 +227,7 @@ def test_files_beside_the_image_serve_and_missing_ones_are_named(program, hidden
     image = copied(program, tmp_path)
     addresses = table_addresses(program)
     found, note = frames_of(image, addresses)
-    assert not any(found)
+    assert has_no_functions(found)
     assert "main.dwo, other.dwo; keep .dwo files" in note
     shutil.copy2(hidden / "other.dwo", tmp_path)
     found, note = frames_of(image, addresses)
@@ -216,7 +242,7 @@ def test_a_file_of_another_unit_is_not_believed(program, hidden, tmp_path):
     shutil.copy2(hidden / "main.dwo", tmp_path / "other.dwo")
     shutil.copy2(hidden / "other.dwo", tmp_path / "main.dwo")
     found, note = frames_of(image, table_addresses(program))
-    assert not any(found)
+    assert has_no_functions(found)
     assert "main.dwo" in note
 
 

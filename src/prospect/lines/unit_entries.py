@@ -1,21 +1,20 @@
-"""An image → the units whose debug information was split off, and which addresses are theirs.
+"""An image → what the entries of its units say themselves, and which addresses are theirs.
 
 A skeleton is what the image keeps of a unit while the rest is in a .dwo file, with DWARF 4 or 5.
-Source: DWARF 5 standard, sections 3.1.2, 2.17.3 and 7.25; for version 4,
+Source: DWARF 5 standard, sections 3.1.1, 3.1.2, 2.17.3 and 7.25; for skeletons of version 4,
 https://gcc.gnu.org/wiki/DebugFission.
 """
 
 from __future__ import annotations
 
 import itertools
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.lines import dwarf
 from prospect.lines.dwarf import DwarfError, leb128, section, string, unsigned
-from prospect.lines.lines_limits import MOST_RANGES, MOST_SKELETON_ABBREVIATIONS, MOST_UNITS
+from prospect.lines.lines_limits import MOST_RANGES, MOST_UNIT_ABBREVIATIONS, MOST_UNITS
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -31,11 +30,13 @@ _DW_RLE_OPERANDS = {1: "x", 2: "xx", 3: "xn", _DW_RLE_OFFSET_PAIR: "nn", 5: "a",
 _ADDRESS_END = (1 << 64) - 1
 
 
-class SplitUnit(Record):
-    """One unit as the image describes it.
+class UnitEntry(Record):
+    """One unit as its own entry in the image describes it.
 
     Attributes:
-        version: of DWARF, 4 or 5.
+        version: of DWARF, 2 to 5.
+        address_bytes: 4 or 8.
+        dwo_id: of a unit that was split off; 0 for others.
         dwo_name, directory: the file that has the rest, as the compiler called it, and from where.
         low_pc: what its ranges count from.
         line_offset: its line table, in .debug_line; -1 without one.
@@ -45,6 +46,7 @@ class SplitUnit(Record):
     """
 
     version: int
+    address_bytes: int
     dwo_id: int
     dwo_name: bytes
     directory: bytes
@@ -62,7 +64,7 @@ class Skeletons(Record):
     line_strings: memoryview
     addresses: memoryview
     ranges: memoryview
-    units: list[SplitUnit]
+    units: list[UnitEntry]
 
 
 def read_skeletons(image: ElfImage) -> Skeletons:
@@ -71,17 +73,17 @@ def read_skeletons(image: ElfImage) -> Skeletons:
         # A unit that was split off has its addresses there; most images have none.
         nothing = image.data[:0]
         return Skeletons(nothing, nothing, nothing, nothing, [])
-    reader = _Reader(image)
+    reader = UnitReader(image)
     return Skeletons(
         lines=section(image, b".debug_line"),
         line_strings=section(image, b".debug_line_str"),
         addresses=reader.addresses,
         ranges=reader.ranges,
-        units=list(reader.units()),
+        units=list(reader.split_units()),
     )
 
 
-def unit_of_addresses(units: list[SplitUnit], svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+def unit_of_addresses(units: list[UnitEntry], svma: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return i64[n] the row of the unit that each address belongs to, -1 for none."""
     pieces = [unit.ranges for unit in units]
     bounds = np.concatenate([np.zeros((0, 2), np.uint64), *pieces])
@@ -95,7 +97,13 @@ def unit_of_addresses(units: list[SplitUnit], svma: NDArray[np.uint64]) -> NDArr
     return np.where(inside, owner.take(piece), -1)
 
 
-class _Reader:
+class UnitReader:
+    """Reads the units' own entries; what is damaged is left out.
+
+    Raises:
+        CostlyError: there is no memory for what the image has packed.
+    """
+
     def __init__(self, image: ElfImage) -> None:
         self._info = section(image, b".debug_info")
         self._abbreviations = section(image, b".debug_abbrev")
@@ -106,35 +114,54 @@ class _Reader:
         self.addresses = section(image, b".debug_addr")
         self.ranges = section(image, b".debug_ranges")
         self._ranges_left = MOST_RANGES
+        self._abbreviations_left = MOST_UNIT_ABBREVIATIONS
+        self._tables: dict[tuple[int, int], dict[int, dwarf.Abbreviation]] = {}
+        self._address_bytes = 8
 
-    def units(self) -> Iterator[SplitUnit]:
+    def units(self) -> Iterator[UnitEntry]:
+        """Read all units, also those that were split off."""
         for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
-            try:
-                found = self._split_unit(unit)
-            except DwarfError:
-                continue
-            if found is not None:
+            if found := self._unit(unit):
                 yield found
 
-    def _split_unit(self, unit: dwarf.Unit) -> SplitUnit | None:
-        if unit.version == 5 and unit.kind != dwarf.DW_UT_SKELETON:
+    def split_units(self) -> Iterator[UnitEntry]:
+        """Read only the units that were split off."""
+        for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
+            is_other = unit.version == 5 and unit.kind != dwarf.DW_UT_SKELETON
+            if not is_other and (found := self._unit(unit)) and found.dwo_id:
+                yield found
+
+    def _unit(self, unit: dwarf.Unit) -> UnitEntry | None:
+        try:
+            return self._entry(unit)
+        except DwarfError:
             return None
+
+    def _table(self, unit: dwarf.Unit) -> dict[int, dwarf.Abbreviation]:
+        """Read a table of abbreviations up to that of the unit's own entry, which is the first."""
         code, _ = leb128(self._info, unit.dies)
-        table, _ = dwarf.abbreviations(
-            self._abbreviations, unit.abbreviations, code, MOST_SKELETON_ABBREVIATIONS
-        )
-        _, values, _ = dwarf.first_entry(self._info, unit, table)
-        if unit.version < 5 and dwarf.DW_AT_GNU_DWO_ID not in values:
-            return None
+        key = unit.abbreviations, code
+        if key not in self._tables:
+            table, _ = dwarf.abbreviations(
+                self._abbreviations, unit.abbreviations, code, self._abbreviations_left
+            )
+            self._abbreviations_left -= sum(1 + len(one.attributes) for one in table.values())
+            self._tables[key] = {code: table[code]} if code in table else {}
+        return self._tables[key]
+
+    def _entry(self, unit: dwarf.Unit) -> UnitEntry:
+        _, values, _ = dwarf.first_entry(self._info, unit, self._table(unit))
+        self._address_bytes = unit.address_bytes
         is_5 = unit.version == 5
         numbers = {name: self._number(*value) for name, value in values.items()}
         address_base = numbers.get(dwarf.DW_AT_ADDR_BASE if is_5 else dwarf.DW_AT_GNU_ADDR_BASE, 0)
         low_pc = self._address(values.get(dwarf.DW_AT_LOW_PC), address_base)
         string_base = numbers.get(dwarf.DW_AT_STR_OFFSETS_BASE, 8 if is_5 else 0)
         name = values.get(dwarf.DW_AT_DWO_NAME if is_5 else dwarf.DW_AT_GNU_DWO_NAME)
-        return SplitUnit(
+        return UnitEntry(
             version=unit.version,
-            dwo_id=unit.dwo_id if is_5 else numbers[dwarf.DW_AT_GNU_DWO_ID],
+            address_bytes=unit.address_bytes,
+            dwo_id=unit.dwo_id if is_5 else numbers.get(dwarf.DW_AT_GNU_DWO_ID, 0),
             dwo_name=self._text(name, string_base),
             directory=self._text(values.get(dwarf.DW_AT_COMP_DIR), string_base),
             low_pc=low_pc,
@@ -155,11 +182,12 @@ class _Reader:
             return 0
         form, position = value
         if form == dwarf.DW_FORM_ADDR:
-            return unsigned(self._info, position, 8)
+            return unsigned(self._info, position, self._address_bytes)
         return self._indexed(base, self._number(form, position))
 
     def _indexed(self, base: int, index: int) -> int:
-        return unsigned(self.addresses, base + 8 * index, 8)
+        size = self._address_bytes
+        return unsigned(self.addresses, base + size * index, size)
 
     def _text(self, value: tuple[int, int] | None, base: int) -> bytes:
         if value is None:
@@ -208,14 +236,14 @@ class _Reader:
         return np.array(kept, np.uint64).reshape(-1, 2)
 
     def _old_ranges(self, position: int, base: int) -> list[tuple[int, int]]:
+        size = self._address_bytes
         pairs: list[tuple[int, int]] = []
         while True:
-            if not 0 <= position <= len(self.ranges) - 16:
-                raise DwarfError("ranges are cut off")
             self._count_range()
-            low, high = struct.unpack_from("<QQ", self.ranges, position)
-            position += 16
-            if low == _ADDRESS_END:
+            low = unsigned(self.ranges, position, size)
+            high = unsigned(self.ranges, position + size, size)
+            position += 2 * size
+            if low == (1 << 8 * size) - 1:
                 base = high
             elif low == high == 0:
                 break
@@ -233,7 +261,8 @@ class _Reader:
             numbers = []
             for operand in _DW_RLE_OPERANDS[kind]:
                 if operand == "a":
-                    number, position = unsigned(data, position, 8), position + 8
+                    size = self._address_bytes
+                    number, position = unsigned(data, position, size), position + size
                 else:
                     number, position = leb128(data, position)
                 is_index = operand == "x"

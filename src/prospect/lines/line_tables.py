@@ -1,0 +1,230 @@
+"""Addresses in code that no function of the DWARF covers → their lines, from the line tables.
+
+With -g1, Clang describes only functions that others were inlined into, and assemblers may describe
+none. Of a unit that was split off, the image has the line table even if its other file is missing.
+The library that reads DWARF gives lines of described functions only. So it gets an ELF file in
+which each of these units is one function without a name. Only units that were hit are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.sorting import distinct
+from prospect.files.rights import is_trusted
+from prospect.lines import dwarf
+from prospect.lines.conversion import convert
+from prospect.lines.debug_info import load_address
+from prospect.lines.dwarf import DwarfError, as_leb128, section
+from prospect.lines.dwarf_file import elf_of_sections, line_table
+from prospect.lines.symcache import (
+    Frames,
+    SymCache,
+    has_file,
+    join_frames,
+    lookup_each,
+    no_frames,
+    replace_frames,
+)
+from prospect.lines.unit_entries import UnitReader, unit_of_addresses
+from prospect.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+    from prospect.lines.debug_info import BoundedReader
+    from prospect.lines.unit_entries import UnitEntry
+
+_STUBS = (b".plt", b".plt.sec", b".plt.got")  # jumps to libraries, which the linker wrote
+_UNIT, _FUNCTION = 1, 2
+_ABBREVIATIONS = (
+    b"".join(
+        as_leb128(code)
+        + as_leb128(tag)
+        + bytes([code == _UNIT])
+        + b"".join(as_leb128(name) + as_leb128(form) for name, form in attributes)
+        + b"\0\0"
+        for code, tag, attributes in (
+            (
+                _UNIT,
+                dwarf.DW_TAG_COMPILE_UNIT,
+                (
+                    (dwarf.DW_AT_LOW_PC, dwarf.DW_FORM_ADDR),
+                    (dwarf.DW_AT_COMP_DIR, dwarf.DW_FORM_STRING),
+                    (dwarf.DW_AT_STMT_LIST, dwarf.DW_FORM_SEC_OFFSET),
+                    (dwarf.DW_AT_RANGES, dwarf.DW_FORM_SEC_OFFSET),
+                ),
+            ),
+            (
+                _FUNCTION,
+                dwarf.DW_TAG_SUBPROGRAM,
+                ((dwarf.DW_AT_RANGES, dwarf.DW_FORM_SEC_OFFSET),),
+            ),
+        )
+    )
+    + b"\0"
+)
+
+
+class LineTables:
+    """The line tables of one image.
+
+    Args:
+        holder: the image, or its debug file: what has the tables.
+        speaks_for: the user whose word the holder is.
+        reader: reads what strangers may have written.
+
+    Attributes:
+        speaks_for: the same.
+    """
+
+    def __init__(self, holder: ElfImage, speaks_for: int, reader: BoundedReader) -> None:
+        self._holder = holder
+        self.speaks_for = speaks_for
+        self._reader = reader
+        self._load_address = load_address(holder)
+        self._units: list[UnitEntry] | None = None
+        self._contents: dict[int, bytes | None] = {}
+
+    @property
+    def has_units(self) -> bool:
+        """Whether any unit has a table.
+
+        Raises:
+            CostlyError: there is no memory for what the image has packed.
+        """
+        return bool(self._known_units())
+
+    def fill(self, frames: Frames, svma: NDArray[np.uint64]) -> tuple[Frames, bool]:
+        """Give frames without a file the file and line of their address, if a table has it.
+
+        Args:
+            frames: those of the addresses.
+            svma: u64[n].
+
+        Returns:
+            All frames, and whether all tables could be read that would have the missing lines.
+
+        Raises:
+            CostlyError: as for `has_units`.
+        """
+        bare = np.flatnonzero(~has_file(frames))
+        bare = bare[~self._is_stub(svma.take(bare))]
+        if not len(bare):
+            return frames, True
+        unit_of = unit_of_addresses(self._known_units(), svma.take(bare))
+        is_inside = unit_of >= 0
+        bare, unit_of = bare[is_inside], unit_of[is_inside]
+        units = distinct(unit_of).tolist()
+        self._read([unit for unit in units if unit not in self._contents])
+        found = self._look_up(svma.take(bare), unit_of)
+        rows = np.flatnonzero(has_file(found))
+        line_of = found.start[rows]
+        whole = replace_frames(
+            frames,
+            bare.take(rows),
+            replace(
+                found,
+                start=np.arange(len(rows) + 1, dtype=np.int64),
+                name_index=_outermost_names(frames, bare.take(rows)),
+                file_index=found.file_index.take(line_of),
+                line=found.line.take(line_of),
+                names=frames.names,
+            ),
+        )
+        return whole, all(self._contents[unit] is not None for unit in units)
+
+    def _is_stub(self, svma: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return bool[n] which addresses are in code that has no lines in any case."""
+        is_stub = np.zeros(len(svma), np.bool_)
+        for name in _STUBS:
+            for section_row in self._holder.find_sections(name):
+                start, size = (self._holder.sections[section_row][key] for key in ("addr", "size"))
+                is_stub |= (svma >= start) & (svma - start < size)
+        return is_stub
+
+    def _known_units(self) -> list[UnitEntry]:
+        if self._units is None:
+            units = UnitReader(self._holder).units()
+            self._units = [unit for unit in units if unit.line_offset >= 0 and len(unit.ranges)]
+        return self._units
+
+    def _read(self, rows: list[int]) -> None:
+        """Read the tables of units, all at once."""
+        if not rows:
+            return
+        units = self._known_units()
+        try:
+            whole = _functions_of(self._holder, [units[row] for row in rows], self._load_address)
+        except (DwarfError, OverflowError):
+            made = None
+        else:
+            made = (
+                convert(whole)
+                if is_trusted(self.speaks_for)
+                else self._reader.convert(whole, self.speaks_for)
+            )
+        self._contents.update(dict.fromkeys(rows, made))
+
+    def _look_up(self, svma: NDArray[np.uint64], unit_of: NDArray[np.int64]) -> Frames:
+        """Find the frames of addresses in units that were read."""
+        content_of = [self._contents[unit] for unit in unit_of.tolist()]
+        pieces = []
+        for content in {id(one): one for one in content_of if one is not None}.values():
+            rows = np.flatnonzero([one is content for one in content_of])
+            address = svma.take(rows) - np.uint64(self._load_address)
+            symcache = SymCache.parse(content)
+            found = symcache.lookup(address) if symcache else lookup_each(content, address)
+            pieces.append((rows, found))
+        return join_frames(len(svma), pieces) if pieces else no_frames(len(svma))
+
+
+def _outermost_names(frames: Frames, row: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Return i32[n] the name of the outermost function of addresses, -1 if there is none."""
+    start = frames.start.take(row)
+    is_known = frames.start.take(row + 1) > start
+    names = np.full(len(row), -1, np.int32)
+    names[is_known] = frames.name_index.take(start[is_known])
+    return names
+
+
+def _functions_of(holder: ElfImage, units: Iterable[UnitEntry], address: int) -> bytes:
+    """Make an ELF file in which each of some units is one function without a name.
+
+    Raises:
+        DwarfError: a line table is outside of its section.
+    """
+    lines = section(holder, b".debug_line")
+    tables: dict[int, int] = {}
+    made_lines, made_units, made_ranges = bytearray(), bytearray(), bytearray()
+    for unit in units:
+        if unit.line_offset not in tables:
+            tables[unit.line_offset] = len(made_lines)
+            made_lines += line_table(lines, unit.line_offset)
+        ranges = len(made_ranges).to_bytes(4, "little")
+        size = unit.address_bytes
+        made_ranges += unit.ranges.astype(f"<u{size}").tobytes() + bytes(2 * size)
+        body = b"".join(
+            [
+                *(as_leb128(_UNIT), bytes(size), unit.directory, b"\0"),
+                *(tables[unit.line_offset].to_bytes(4, "little"), ranges),
+                *(as_leb128(_FUNCTION), ranges, b"\0"),
+            ]
+        )
+        head = b"\4\0" + bytes(4) + bytes([size])  # version 4, its abbreviations
+        made_units += (len(head) + len(body)).to_bytes(4, "little") + head + body
+    return elf_of_sections(
+        address,
+        {
+            b".debug_info": bytes(made_units),
+            b".debug_abbrev": _ABBREVIATIONS,
+            b".debug_line": bytes(made_lines),
+            b".debug_line_str": section(holder, b".debug_line_str"),
+            b".debug_ranges": bytes(made_ranges),
+        },
+    )
