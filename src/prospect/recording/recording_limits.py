@@ -10,8 +10,6 @@ MOST_COUNTED_FUNCTIONS = 2000
 # The child that measures the cost of a sample prints a line.
 LONGEST_COST_LINE_BYTES = 4096
 # Records from which mappings of other processes are dropped. They are in memory, and are read one
-# by one, 1000 in 2.7 ms. Beyond MOST_COMPACTED_RECORDS only a recording goes on to be read of whose
-# records so far a quarter or more is mappings: on a busy machine they are half of its bytes.
+# by one, 1000 in 2.7 ms at most.
 LARGEST_COMPACTED_BYTES = 16 << 20
-MOST_COMPACTED_RECORDS = 20_000
-MOST_RECORDS_AMONG_MAPPINGS = 200_000
+MOST_COMPACTED_RECORDS = 200_000

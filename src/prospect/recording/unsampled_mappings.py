@@ -21,7 +21,6 @@ from prospect.abi.record_layout import HEADER, layout_of, record_struct
 from prospect.recording.recording_limits import (
     LARGEST_COMPACTED_BYTES,
     MOST_COMPACTED_RECORDS,
-    MOST_RECORDS_AMONG_MAPPINGS,
 )
 from prospect.records import NamedTuple
 
@@ -36,6 +35,10 @@ _HEADER_BYTES = struct.calcsize("<" + HEADER)
 _BEGIN = struct.Struct(f"<{HEADER}II")
 _FILE = struct.Struct("<IIQ")
 _MAPPING = record_struct(abi.PERF_RECORD_MMAP2)
+# Type and mode of such a record: without the end of the mode, a search skips through zeros.
+_MAPPING_MARK = _BEGIN.pack(abi.PERF_RECORD_MMAP2, abi.PERF_RECORD_MISC_USER, 0, 0, 0)[:5]
+# Mappings that are a smaller part of a recording stay: reading all records costs more than they do.
+_LEAST_PART = 1 / 16
 # In a mapping's record: address and length, device and inode.
 _RANGE_AT, _FILE_AT = 16, 40
 _RANGE = struct.Struct("<QQ")
@@ -128,7 +131,7 @@ def drop_unsampled_mappings(
             data = os.pread(again, size, begin)
         finally:
             os.close(again)
-        found = _read(data, events)
+        found = _read(data, events) if _has_many_mappings(data) else None
         if found is None:
             return None
         users, mappings = found
@@ -144,6 +147,11 @@ def drop_unsampled_mappings(
     except OSError:
         return None
     return files
+
+
+def _has_many_mappings(data: bytes) -> bool:
+    """Return whether mappings are so much of a recording that it may lose a part that matters."""
+    return data.count(_MAPPING_MARK) * _MAPPING.size >= _LEAST_PART * len(data)
 
 
 def _reached(begin: Iterable[int], leads: dict[int, set[int]]) -> set[int]:
@@ -177,15 +185,12 @@ def _read(data: bytes, events: Sequence[EventDescription]) -> tuple[_Users, list
     mappings: list[_Mapping] = []
     addresses, unpack = found.addresses, _BEGIN.unpack_from
     at = number = 0
-    most = MOST_COMPACTED_RECORDS
     length = len(data)
     data += bytes(_BEGIN.size)
     while at < length:
         type_, misc, size, pid, parent = unpack(data, at)
         end = at + size
-        if number == MOST_COMPACTED_RECORDS and 4 * len(mappings) >= number:
-            most = MOST_RECORDS_AMONG_MAPPINGS
-        if number >= most or size < _HEADER_BYTES or end > length:
+        if number >= MOST_COMPACTED_RECORDS or size < _HEADER_BYTES or end > length:
             return None
         if type_ in _SAMPLES:
             place = places.get(parent << 32 | pid)

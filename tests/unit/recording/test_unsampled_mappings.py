@@ -150,16 +150,10 @@ def test_a_recording_of_many_records_stays_as_it_is(monkeypatch):
     assert dropped(records)[0] == [1]
 
 
-@pytest.mark.parametrize("most", [2, 4, 5])
-@pytest.mark.parametrize("is_quarter", [False, True])
-def test_more_records_are_read_if_a_quarter_is_mappings(monkeypatch, most, is_quarter):
-    monkeypatch.setattr(unsampled_mappings, "MOST_COMPACTED_RECORDS", 4)
-    monkeypatch.setattr(unsampled_mappings, "MOST_RECORDS_AMONG_MAPPINGS", most)
-    samples = [sample(HEIR, 0x1000)] * 3
-    first = mapping(OTHER, 1) if is_quarter else samples[0]
-    records = [*samples, first, mapping(OTHER, 2)]
-    is_dropped = is_quarter and most == 5
-    assert dropped(records)[0] == ([3, 4] if is_dropped else [])
+@pytest.mark.parametrize(("samples", "is_dropped"), [(1, True), (100, False)])
+def test_mappings_that_are_a_small_part_stay(samples, is_dropped):
+    records = [*[sample(HEIR, 0x1000)] * samples, mapping(OTHER, 1)]
+    assert dropped(records)[0] == ([samples] if is_dropped else [])
 
 
 def test_a_recording_without_records_stays_empty():
