@@ -75,7 +75,7 @@ class Lack(enum.Enum):
 
 _HELP = {
     Lack.FILE: (
-        "keep .dwo files where they were made or next to the image, or the .dwp package next to it"
+        "keep these files where they were made or next to the image, or the .dwp package next to it"
     ),
     Lack.MEMORY: (
         "files of other users and compressed files take all the memory that they may; "

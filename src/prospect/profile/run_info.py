@@ -204,6 +204,11 @@ _ONCE = re.compile(
 _MOST_NAMED = 3
 _REPLACED = " was replaced since it ran, so its functions have no names."
 _SEVERAL_REPLACED = "{} were replaced since they ran, so their functions have no names: {}."
+_BELOW = "--sysroot "
+_OTHER_BUILD = " has another build id than the recorded file, so its functions have no names."
+_SEVERAL_OTHER_BUILDS = (
+    "{} have other build ids than the recorded files, so their functions have no names: {}."
+)
 
 
 def counted_notes(notes: Iterable[str]) -> tuple[str, ...]:
@@ -231,9 +236,12 @@ def left_out_notes(notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(note for note in counted_notes(notes) if _COUNTED.match(note) or _ONCE.match(note))
 
 
-def replaced_note(path: str) -> str:
-    """Return the note that a file is not the one that ran, and its consequence."""
-    return f"{path}{_REPLACED}"
+def replaced_note(path: str, sysroot: str = "") -> str:
+    """Return the note that a file is not the one that ran, and its consequence.
+
+    `sysroot` is the directory that a person chose if the file is below it.
+    """
+    return f"{_BELOW}{sysroot}: {path}{_OTHER_BUILD}" if sysroot else f"{path}{_REPLACED}"
 
 
 def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> list[str]:
@@ -242,19 +250,35 @@ def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> lis
     `shown` are the paths of files in rows; None for all files.
     """
     others: list[str] = []
-    replaced: dict[str, None] = {}
+    replaced: dict[str, dict[str, None]] = {}
     for note in notes:
-        path = note.removesuffix(_REPLACED)
-        if path == note:
+        path, sysroot = _replaced_file(note)
+        if not path:
             others.append(note)
         elif shown is None or path in shown:
-            replaced[path] = None
-    if len(replaced) == 1:
-        return [*others, *map(replaced_note, replaced)]
-    if replaced:
-        text = _SEVERAL_REPLACED.format(f"{len(replaced)} files", some(list(replaced)))
-        return [*others, text]
-    return others
+            replaced.setdefault(sysroot, {})[path] = None
+    return [*others, *(_note_on(list(paths), sysroot) for sysroot, paths in replaced.items())]
+
+
+def _replaced_file(note: str) -> tuple[str, str]:
+    """Return the file that a `replaced_note` is about, and its sysroot; "" for other notes."""
+    path = note.removesuffix(_REPLACED)
+    if path != note:
+        return path, ""
+    rest = note.removesuffix(_OTHER_BUILD)
+    if rest == note or not note.startswith(_BELOW):
+        return "", ""
+    sysroot, _, path = rest.removeprefix(_BELOW).partition(": ")
+    return path, sysroot
+
+
+def _note_on(paths: list[str], sysroot: str) -> str:
+    if len(paths) == 1:
+        return replaced_note(paths[0], sysroot)
+    files = f"{len(paths)} files"
+    if sysroot:
+        return f"{_BELOW}{sysroot}: " + _SEVERAL_OTHER_BUILDS.format(files, some(paths))
+    return _SEVERAL_REPLACED.format(files, some(paths))
 
 
 def grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:

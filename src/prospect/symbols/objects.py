@@ -86,10 +86,15 @@ class Wanted(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Why there are no symbols: a NO_* reason, and a sentence about this object."""
+    """Why there are no symbols: a NO_* reason, and a sentence about this object.
+
+    Attributes:
+        sysroot: the directory that a person chose, if another file is at the path below it.
+    """
 
     reason: NameSource
     note: str
+    sysroot: bytes = b""
 
 
 def classify(path: bytes) -> int:

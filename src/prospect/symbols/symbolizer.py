@@ -248,7 +248,7 @@ class Symbolizer:
             found = _of_image(loaded, key, path, offset)
             return found if loaded[1].is_full else replace(found, note=unfetched)
         if loaded.reason == NameSource.NO_MATCH:
-            self._note(replaced_note(path))
+            self._note(replaced_note(path, _shown(loaded.sysroot)))
         note = "; ".join(filter(None, (loaded.note, unfetched)))
         return Resolution(nameless(offset, loaded.reason), path, key.kind, key.build_id.hex(), note)
 

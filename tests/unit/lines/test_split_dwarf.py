@@ -171,7 +171,7 @@ def test_a_packed_section_that_there_is_no_memory_for_is_said_to_be_that(tmp_pat
     assert any(found)
     assert "was not read: main.dwo; " in note
     assert NO_MEMORY in note
-    assert "keep .dwo files" not in note
+    assert "keep these files" not in note
     monkeypatch.setenv("PROSPECT_MEMORY", str(before + 2 * sum(sizes)))
     found, note = frames_of(program, addresses)
     assert sum(map(bool, found)) > 0.97 * len(found)
@@ -228,7 +228,7 @@ def test_files_beside_the_image_serve_and_missing_ones_are_named(program, hidden
     addresses = table_addresses(program)
     found, note = frames_of(image, addresses)
     assert has_no_functions(found)
-    assert "main.dwo, other.dwo; keep .dwo files" in note
+    assert "main.dwo, other.dwo; keep these files" in note
     shutil.copy2(hidden / "other.dwo", tmp_path)
     found, note = frames_of(image, addresses)
     named = {name for frames in found for name, _, _ in frames}

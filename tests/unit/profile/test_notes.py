@@ -21,6 +21,25 @@ def test_replaced_files_have_one_note_behind_the_others():
     assert file_notes(notes, ()) == [OTHER]
 
 
+def test_files_below_a_chosen_directory_have_a_note_that_names_it():
+    notes = [replaced_note(path, "/image") for path in ("/a", "/b")] + [replaced_note("/c"), OTHER]
+    assert file_notes(notes) == [
+        OTHER,
+        (
+            "--sysroot /image: 2 files have other build ids than the recorded files, "
+            "so their functions have no names: /a and /b."
+        ),
+        replaced_note("/c"),
+    ]
+    assert file_notes(notes, {"/b"}) == [
+        OTHER,
+        (
+            "--sysroot /image: /b has another build id than the recorded file, "
+            "so its functions have no names."
+        ),
+    ]
+
+
 def test_files_of_one_reason_are_named_together():
     reasons = [("/a", "no lines"), ("/b", "gone"), ("/c", "no lines"), ("/c", "no lines")]
     assert grouped(reasons) == ["2 files: no lines: /a and /c.", "/b: gone."]

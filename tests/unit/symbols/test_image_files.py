@@ -333,6 +333,12 @@ def test_another_file_below_the_sysroot_leaves_the_one_here(places: Path) -> Non
     assert find_image(ObjectKey(path, ID), [], 0.0, sysroot=root).file.root != root
     missing = find_image(ObjectKey(b"/none", ID), [], 0.0, sysroot=root)
     assert missing.reason == NameSource.NO_FILE
+    Path(os.fsdecode(path)).unlink()
+    missing = find_image(ObjectKey(path, ID), [], 0.0, sysroot=root)
+    assert missing.reason == NameSource.NO_MATCH
+    assert missing.sysroot == root
+    shown = places / "root"
+    assert missing.note == f"the file below {shown} has another build id than the recorded one"
 
 
 def test_without_a_build_id_the_file_below_the_sysroot_is_meant(places: Path) -> None:

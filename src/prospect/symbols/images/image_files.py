@@ -140,6 +140,7 @@ def find_image(  # noqa: PLR0913 - a keyword for each
         has no build id of a file has the one below `sysroot` that the person who chose it means.
     """
     failures: set[NameSource] = set()
+    other_below = b""
     places = _Places(key, processes, served or ServedMounts(), named_by, target, sysroot, debug_dir)
     for candidate in _candidates(places):
         found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
@@ -147,10 +148,15 @@ def find_image(  # noqa: PLR0913 - a keyword for each
         if isinstance(found, FoundImage) and not (
             is_meant or _is_recorded(found, key, recorded_until)
         ):
+            other_below = other_below or (sysroot if _is_below(sysroot, found) else b"")
             found = NameSource.NO_MATCH
         if isinstance(found, FoundImage):
             return found
         failures.add(found)
+    if other_below:
+        shown = other_below.decode("utf-8", "surrogateescape")
+        note = f"the file below {shown} has another build id than the recorded one"
+        return Missing(NameSource.NO_MATCH, note, other_below)
     reason = next((reason for reason in _TELLING_ORDER if reason in failures), NameSource.NO_FILE)
     note = ""
     if reason == NameSource.NO_PERMISSION:
