@@ -43,6 +43,7 @@ def main(seconds):
 
 
 if __name__ == "__main__":
+    time.sleep(0.2)  # by its end the reader of frames is there
     thread = threading.Thread(target=main, args=(float(sys.argv[1]) / 2,))
     thread.start()
     main(float(sys.argv[1]))

@@ -3,11 +3,14 @@
 Generators, recursion, a callback from C, exceptions, coroutines, a thread.
 """
 
-import asyncio
-import json
-import sys
-import threading
 import time
+
+time.sleep(0.3)  # by its end the reader of frames is there: importing has frames too
+
+import asyncio  # noqa: E402
+import json  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
 
 told = {}
 
