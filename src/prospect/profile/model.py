@@ -68,6 +68,7 @@ SOURCE_KINDS = (KIND_PYTHON, KIND_RUBY, KIND_PHP, KIND_JAVASCRIPT)
 
 # How the unwinding of a copied stack ended, and that there was no copy.
 END_WHOLE = "complete"
+END_NO_ROW = "no row"
 END_CUT = "cut"
 NO_COPY = -1
 # The most that the kernel copies of a stack: a record's size is a u16.
@@ -140,7 +141,7 @@ class StackCopies(Record):
     Attributes:
         copy_bytes: how much of a stack was asked for at most.
         ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT if the
-            next frame is beyond the copy, and others.
+            next frame is beyond the copy, END_NO_ROW if nothing tells how to find it, and others.
         paths: of the objects in which stacks ended, "" for code without an image.
         end: i8[n] row of `ends`; NO_COPY if the stack could not be read.
         frames: i32[n] frames that the copy holds.

@@ -1,5 +1,6 @@
 """What reports say of callers that are not known, and of those that were not asked for."""
 
+import numpy as np
 import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
@@ -49,6 +50,25 @@ def test_no_remedy_beside_copies_of_stacks():
     copies = stack_copies([1], ["complete"])
     assert not remedy_of(replace(profile, stack_copies=copies))
     assert remedy_of(replace(profile, stack_copies=replace(copies, only_of_waits=True)))
+
+
+@pytest.mark.parametrize(
+    ("ends", "path", "is_named"),
+    [
+        (["no row", "no row", "complete"], "/bin/x", True),
+        (["no row", "complete", "complete"], "/bin/x", False),
+        (["cut", "cut", "cut"], "/bin/x", False),
+        # Code that a runtime compiled.
+        (["no row", "no row", "complete"], "", False),
+    ],
+)
+def test_copies_that_end_in_code_without_call_frame_information_have_a_remedy(ends, path, is_named):
+    place = [-1 if end == "complete" else 0 for end in ends]
+    copies = stack_copies([10] * 3, ends, paths=(path,), place=np.array(place, np.int32))
+    profile = replace(profile_of([[0], [0], [0, 1]], has_user_callers=True), stack_copies=copies)
+    remedy = remedy_of(profile)
+    assert remedy.startswith("Their code has no call-frame information: compile it") is is_named
+    assert bool(remedy) is is_named
 
 
 def test_a_report_without_stacks_says_that_there_are_some():

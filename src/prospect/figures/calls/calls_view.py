@@ -23,7 +23,7 @@ from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.stacks.stack_weights import stack_samples, with_waits
 from prospect.profile.complete import complete
-from prospect.profile.model import CPUMODE_USER, copies_of_waits_alone
+from prospect.profile.model import CPUMODE_USER, END_NO_ROW, copies_of_waits_alone
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.model import Profile
+    from prospect.profile.model import Profile, StackCopies
     from prospect.profile.run_info import EventInfo
 
 TOTALS = "totals"
@@ -45,6 +45,10 @@ SECTIONS = (TOTALS, CALLEES, CALLERS, GRAPH)
 
 # A smaller part of hits without a caller is not worth a remedy: outermost functions have none.
 _LEAST_ALONE, _LEAST_HITS = 0.05, 10
+_WITHOUT_ROWS = (
+    "Their code has no call-frame information: compile it without"
+    " -fno-asynchronous-unwind-tables, or with -g or -fno-omit-frame-pointer."
+)
 
 
 class CallsChoice(Record):
@@ -162,7 +166,10 @@ def _event_calls(
 
 
 def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
-    """Return what to record with if a good part of hits in user space has no caller, nor copies."""
+    """Return what to do if a good part of hits in user space has no caller.
+
+    It is known of copies of stacks only if they end in images without call-frame information.
+    """
     hits = graph.profile.hits
     is_user = (hits.mode == CPUMODE_USER) & (graph.row_of_hit >= 0)
     count, row = hits.count[is_user], graph.row_of_hit[is_user]
@@ -171,15 +178,24 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
     is_much = 2 * alone > int(count.sum())
     if run.has_user_callers:
         is_much |= alone > max(_LEAST_ALONE * int(count.sum()), _LEAST_HITS)
-    has_copies = graph.profile.stack_copies is not None
-    if not is_much or (has_copies and not copies_of_waits_alone(graph.profile)):
+    if not is_much:
         return ""
+    copies = graph.profile.stack_copies
+    if copies is not None and not copies_of_waits_alone(graph.profile):
+        return _WITHOUT_ROWS if _end_without_rows(copies) else ""
     if not run.recorder:  # nor could it be recorded otherwise
         return ""
     why = "Their code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
     if run.store_part:
         return f"{why}: start the daemon with --call-graph auto."
     return f"{why}: record with --call-graph auto or dwarf."
+
+
+def _end_without_rows(copies: StackCopies) -> bool:
+    """Return whether most copies of stacks end in images that do not describe their frames."""
+    is_image = np.array([*(path.startswith("/") for path in copies.paths), False])
+    no_row = copies.ends.index(END_NO_ROW) if END_NO_ROW in copies.ends else len(copies.ends)
+    return 2 * int(((copies.end == no_row) & is_image[copies.place]).sum()) > len(copies.end)
 
 
 def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:
