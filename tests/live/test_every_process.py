@@ -182,15 +182,20 @@ def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, hom
     assert set(SPINS) <= {function for (_, function) in user_hits(profile, "burner")}
 
 
-def test_debug_files_of_a_chosen_directory_name_a_stripped_program(tmp_path, home):
-    program, chosen, file = build_program(tmp_path, "burner", "-g"), tmp_path / "d", tmp_path / "r"
+def debug_file_below(directory, program):
+    """Put the packed debug information of a program below a directory, and strip the program."""
     build_id = ElfImage.parse(program.read_bytes()).build_id.hex()
-    debug = chosen / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    debug = directory / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
     debug.parent.mkdir(parents=True)
-    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    packing = "--compress-debug-sections=zlib"
+    subprocess.run(["objcopy", "--only-keep-debug", packing, program, debug], check=True)
     subprocess.run(["strip", program], check=True)
-    record(file, program, 300)
-    run_here("archive", "--no-cache", "--debug-dir", chosen, "-o", tmp_path / "archive", file)
+
+
+def assert_every_command_has_names_with(option, directory, file):
+    """Check that names and lines are found with the option only, and in an archive made with it."""
+    archive = file.with_name("archive")
+    run_here("archive", "--no-cache", option, directory, "-o", archive, file)
     asked = (
         ("report", "--no-cache", file),
         ("calls", "--no-cache", file),
@@ -199,10 +204,25 @@ def test_debug_files_of_a_chosen_directory_name_a_stripped_program(tmp_path, hom
     )
     for words in asked:
         assert b"static_spins" not in run_here(*words).stdout, words
-        with_names = run_here(*words, "--debug-dir", chosen).stdout
+        with_names = run_here(*words, option, directory).stdout
         assert b"static_spins" in with_names, words
-        of_archive = [tmp_path / "archive" if word == file else word for word in words]
+        of_archive = [archive if word == file else word for word in words]
         assert b"static_spins" in run_here(*of_archive).stdout, words
+
+
+def test_debug_files_of_a_chosen_directory_name_a_stripped_program(tmp_path, home):
+    program, file = build_program(tmp_path, "burner", "-g"), tmp_path / "r"
+    debug_file_below(tmp_path / "d", program)
+    record(file, program, 300)
+    assert_every_command_has_names_with("--debug-dir", tmp_path / "d", file)
+
+
+def test_debug_files_below_a_sysroot_name_its_stripped_programs(tmp_path, home):
+    root, file = tmp_path / "root", tmp_path / "r"
+    program = build_program(root, "burner", "-g", "-static", "-Wl,--build-id")
+    debug_file_below(root / "usr/lib/debug", program)
+    record_without_files(file, "chroot", str(root), "/burner", "300")
+    assert_every_command_has_names_with("--sysroot", root, file)
 
 
 def test_a_program_of_an_overlay_is_named(tmp_path, background):
