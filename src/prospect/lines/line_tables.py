@@ -8,6 +8,7 @@ which each of these units is one function without a name. Only units that were h
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from prospect.lines.conversion import convert
 from prospect.lines.debug_info import load_address
 from prospect.lines.dwarf import DwarfError, as_leb128, section
 from prospect.lines.dwarf_file import elf_of_sections, line_table
+from prospect.lines.lines_limits import MOST_RANGES
 from prospect.lines.symcache import (
     Frames,
     SymCache,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from prospect.lines.unit_entries import UnitEntry
 
 _STUBS = (b".plt", b".plt.sec", b".plt.got")  # jumps to libraries, which the linker wrote
+_DW_LNE_SET_ADDRESS = 2
 _UNIT, _FUNCTION = 1, 2
 _ABBREVIATIONS = (
     b"".join(
@@ -193,26 +196,94 @@ def _outermost_names(frames: Frames, row: NDArray[np.integer]) -> NDArray[np.int
     return names
 
 
+class _Tables:
+    """Line tables of some units, each once.
+
+    Attributes:
+        content: the tables, concatenated.
+    """
+
+    def __init__(self, lines: memoryview) -> None:
+        self.content = bytearray()
+        self._lines = lines
+        self._known: dict[tuple[int, int], tuple[int, NDArray[np.uint64]]] = {}
+
+    def add(self, unit: UnitEntry) -> tuple[int, NDArray[np.uint64]]:
+        """Add a unit's table; return its offset in the content, and where its sequences begin.
+
+        Raises:
+            DwarfError: it is outside of its section.
+        """
+        key = unit.line_offset, unit.address_bytes
+        if key not in self._known:
+            table = line_table(self._lines, unit.line_offset)
+            self._known[key] = len(self.content), _sequences(table, unit.address_bytes)
+            self.content += table
+        return self._known[key]
+
+
+def _sequences(table: memoryview, address_bytes: int) -> NDArray[np.uint64]:
+    """Return u64[s] where sequences of a line table may begin, in order."""
+    begins = re.finditer(bytes([0, 1 + address_bytes, _DW_LNE_SET_ADDRESS]), table)
+    after = (begin.end() for begin in begins)
+    addresses = {int.from_bytes(table[at : at + address_bytes], "little") for at in after}
+    return np.array(sorted(addresses), np.uint64)
+
+
+def _by_sequence(
+    ranges: NDArray[np.uint64], begins: NDArray[np.uint64], most: int
+) -> NDArray[np.uint64]:
+    """Cut ranges where sequences begin: the library takes the lines of a range from one of them.
+
+    Compilers begin one for each section, Go for each function. What is between the end of a
+    sequence and the next, which is padding, gets the last line of the first.
+
+    Args:
+        ranges: u64[n, 2] first address and end.
+        begins: see `_sequences`. Other bytes that look like a beginning do no harm.
+        most: how many ranges there may be.
+
+    Returns:
+        u64[k, 2], the same addresses.
+
+    Raises:
+        DwarfError: there would be more.
+    """
+    low, high = ranges[:, 0], ranges[:, 1]
+    first = np.searchsorted(begins, low, side="right")
+    count = np.maximum(np.searchsorted(begins, high) - first, 0) + 1
+    if count.sum() > most:
+        raise DwarfError("too many ranges")
+    owner = np.repeat(np.arange(len(ranges)), count)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+    # The piece `place` of a range begins at the sequence before `cut`, and ends at `cut`.
+    cut = first.take(owner) + place
+    bounds = np.append(begins, np.uint64(0))
+    begin = np.where(place == 0, low.take(owner), bounds.take(cut - 1))
+    end = np.where(place == count.take(owner) - 1, high.take(owner), bounds.take(cut))
+    return np.stack([begin, end], axis=1)
+
+
 def _functions_of(holder: ElfImage, units: Iterable[UnitEntry], address: int) -> bytes:
     """Make an ELF file in which each of some units is one function without a name.
 
     Raises:
-        DwarfError: a line table is outside of its section.
+        DwarfError: a line table is outside of its section, or there are too many ranges.
     """
-    lines = section(holder, b".debug_line")
-    tables: dict[int, int] = {}
-    made_lines, made_units, made_ranges = bytearray(), bytearray(), bytearray()
+    tables = _Tables(section(holder, b".debug_line"))
+    made_units, made_ranges = bytearray(), bytearray()
+    ranges_left = MOST_RANGES
     for unit in units:
-        if unit.line_offset not in tables:
-            tables[unit.line_offset] = len(made_lines)
-            made_lines += line_table(lines, unit.line_offset)
-        ranges = len(made_ranges).to_bytes(4, "little")
+        table, begins = tables.add(unit)
+        pieces = _by_sequence(unit.ranges, begins, ranges_left)
+        ranges_left -= len(pieces)
         size = unit.address_bytes
-        made_ranges += unit.ranges.astype(f"<u{size}").tobytes() + bytes(2 * size)
+        ranges = len(made_ranges).to_bytes(4, "little")
+        made_ranges += pieces.astype(f"<u{size}").tobytes() + bytes(2 * size)
         body = b"".join(
             [
                 *(as_leb128(_UNIT), bytes(size), unit.directory, b"\0"),
-                *(tables[unit.line_offset].to_bytes(4, "little"), ranges),
+                *(table.to_bytes(4, "little"), ranges),
                 *(as_leb128(_FUNCTION), ranges, b"\0"),
             ]
         )
@@ -223,7 +294,7 @@ def _functions_of(holder: ElfImage, units: Iterable[UnitEntry], address: int) ->
         {
             b".debug_info": bytes(made_units),
             b".debug_abbrev": _ABBREVIATIONS,
-            b".debug_line": bytes(made_lines),
+            b".debug_line": bytes(tables.content),
             b".debug_line_str": section(holder, b".debug_line_str"),
             b".debug_ranges": bytes(made_ranges),
         },

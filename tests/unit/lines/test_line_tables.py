@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import struct
 import subprocess
 
 import numpy as np
@@ -11,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from prospect.files.budget import of_others
 from prospect.lines import debug_info, line_tables
+from prospect.lines.dwarf_file import elf_of_sections
 from prospect.lines.finder import LineFinder
 from prospect.symbols.images.image_files import open_image
 
@@ -94,6 +96,42 @@ def test_those_of_a_32_bit_program_have_them_too(tmp_path):
     for version in (4, 5):
         program = build(tmp_path, "-m32", f"-gdwarf-{version}")
         assert frames_of(program, addresses_of(program)) == (EXPECTED, "")
+
+
+def sequence(address, line):
+    """Return a sequence of 16 bytes of code from a line, of a line program without file changes."""
+    set_address = b"\0\x09\x02" + address.to_bytes(8, "little")
+    advance_line, copy, advance_pc = bytes([3, line - 1]), b"\x01", b"\x02\x10"
+    return set_address + advance_line + copy + advance_pc + b"\0\x01\x01"
+
+
+def line_table_of(*sequences):
+    """Return a line table of version 4 for a.go, of sequences in any order."""
+    numbers = bytes([1, 1, 1, 251, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])
+    header = numbers + b"\0" + b"a.go\0\0\0\0" + b"\0"
+    body = struct.pack("<HI", 4, len(header)) + header + b"".join(sequences)
+    return struct.pack("<I", len(body)) + body
+
+
+def test_a_range_of_many_sequences_has_the_lines_of_each(tmp_path):
+    """As in programs by Go, where each function is a sequence and a unit is one range."""
+    attributes = bytes([0x11, 0x01, 0x12, 0x07, 0x10, 0x17, 0, 0])  # low and high pc, line table
+    entry = b"\x01" + struct.pack("<QQI", 0x1000, 0x60, 0)
+    unit = struct.pack("<IHIB", 7 + len(entry), 4, 0, 8) + entry
+    image = elf_of_sections(
+        0,
+        {
+            b".debug_info": unit,
+            b".debug_abbrev": b"\x01\x11\0" + attributes + b"\0",
+            b".debug_line": line_table_of(
+                *(sequence(0x1000 + 32 * at, 10 * (at + 1)) for at in (2, 0, 1))
+            ),
+        },
+    )
+    (tmp_path / "program").write_bytes(image)
+    found, note = frames_of(tmp_path / "program", [0x1000, 0x100F, 0x1020, 0x1044, 0x1060])
+    assert found == [[("a.go", line)] for line in (10, 10, 20, 30)] + [[]]
+    assert note == ""
 
 
 def test_addresses_outside_of_the_tables_have_none(tmp_path):
