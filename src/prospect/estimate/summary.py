@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 MOST_SERVICES = MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
 _MOST_ENTRY_REASONS = 4
+_MOST_OTHERS = 3
+_OF_COMMAND = ("2", "3")
+# Other programs are named where they used as much as what is asked for, and this much of all CPUs.
+_LEAST_OF_OTHERS = 0.05
 _BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
 
 
@@ -98,6 +102,14 @@ class ProgramRow(NamedTuple):
     def wall_s(self) -> float:
         """Wall time (`estimate.wall_seconds`), NaN if samples do not tell it."""
         return self.wall.seconds[self.row] if self.wall else math.nan
+
+
+class OtherRow(NamedTuple):
+    """A program beside what is asked for: its name, main service ("" for none) and seconds."""
+
+    name: str
+    service: str
+    seconds: float
 
 
 class ServiceRow(NamedTuple):
@@ -187,6 +199,8 @@ class InShort(Record):
         more_services: how many there are besides.
         wall: the wall time of a command or of attached processes; None of the whole system, and
             where samples do not tell it.
+        others_s: CPU time of all programs beside what is asked for, without Prospect's own.
+        others: those of them with most time, if together they used more than what is asked for.
     """
 
     has_time: bool
@@ -212,6 +226,8 @@ class InShort(Record):
     more_services: int = 0
     with_callees: tuple[CalleesRow, ...] = ()
     wall: WallTime | None = None
+    others_s: float = 0.0
+    others: tuple[OtherRow, ...] = ()
 
     @property
     def first_programs(self) -> tuple[ProgramRow, ...]:
@@ -263,14 +279,14 @@ class _Summary:
         self._detail, self._design, self._profile = report.detail, design, profile
         self._event = event.event
         self._entry_reason_kind = profile.entry_reasons.kind.take(hits.entry_reason_index)
-        self._is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
+        is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
         if profile.run.busy:
             self._busy_hits, self._busy_s = busy_of_run(profile.run, event.event_index)
         else:
-            self._busy_hits = int(hits.count[self._is_busy].sum())
-            self._busy_s = float(design.seconds[self._is_busy].sum())
-        is_aside = processes.is_recorder.take(hits.process_index)
-        self._chosen = self._is_busy & chosen_hits(profile, report.detail) & ~is_aside
+            self._busy_hits = int(hits.count[is_busy].sum())
+            self._busy_s = float(design.seconds[is_busy].sum())
+        self._is_work = is_busy & ~processes.is_recorder.take(hits.process_index)
+        self._chosen = self._is_work & chosen_hits(profile, report.detail)
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
         self._program = hit_keys(profile, "program")
         self._service = hit_keys(profile, "service")
@@ -302,11 +318,13 @@ class _Summary:
         commonest = NameSource(NameSource.NO_STRIPPED + int(of_reason.argmax()))
         is_time = self._design.has_time and self._event.is_cpu_time
         is_whole = self._profile.run.system_wide and is_time
+        seconds = float(self._design.seconds[chosen].sum())
+        others_s = float(self._design.seconds[self._others].sum()) if is_whole else 0.0
         return InShort(
             has_time=self._design.has_time,
             event=self._event,
             hits=count,
-            seconds=float(self._design.seconds[chosen].sum()),
+            seconds=seconds,
             half_width_s=float(half_widths(self._design, every, 1, parts)[0]),
             busy_s=self._busy_s if is_whole else np.nan,
             busy_share=self._busy_share() if is_whole else np.nan,
@@ -327,6 +345,30 @@ class _Summary:
             services=self._service_rows(services, parts) if shows_services else (),
             more_services=services.left_out if shows_services else 0,
             wall=self._wall() if is_time else None,
+            others_s=others_s,
+            others=self._other_rows() if others_s > max(seconds, self._least_of_others_s) else (),
+        )
+
+    @cached_property
+    def _others(self) -> NDArray[np.bool_]:
+        """Which hits are of neither COMMAND nor its descendants, nor of Prospect."""
+        if self._detail not in _OF_COMMAND:
+            return np.zeros(len(self._is_work), np.bool_)
+        return self._is_work & ~chosen_hits(self._profile, "3")
+
+    @property
+    def _least_of_others_s(self) -> float:
+        run = self._profile.run
+        return _LEAST_OF_OTHERS * run.wall_seconds * run.cpus
+
+    def _other_rows(self) -> tuple[OtherRow, ...]:
+        keys = [self._program.number]
+        table = breakdown(self._profile, self._design, self._others, keys, Bound(_MOST_OTHERS))
+        names = self._program.texts(table.example)
+        services = self._mostly(table, self._service)
+        return tuple(
+            OtherRow(name, service, float(seconds))
+            for name, (service, _), seconds in zip(names, services, table.seconds, strict=True)
         )
 
     def _wall(self) -> WallTime | None:

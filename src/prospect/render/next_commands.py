@@ -28,6 +28,8 @@ _RECORDING_SUFFIXES = (".data", ".archive")
 _TITLE = "Next:   "
 _MOST_READERS = 2
 _CALL_GRAPH = "--call-graph"
+_OF_ALL = "-a"
+_DETAIL, _OTHER_DETAILS = "-V", ("--child", "--follow-forks", "--kernel-only")
 _LEAST_LETTERS = 3  # of a part of a name that means a function
 # If everything was inlined, one function has at least this share of the time.
 _LEAST_INLINING = 0.75
@@ -39,6 +41,8 @@ _HAS_CODE = (KIND_ELF, KIND_KERNEL, KIND_MODULE)
 _LEAST_TO_RECUR = 20
 # Waits are worth their own command from this share of the CPU time on.
 _LEAST_WAITING = 0.5
+# Below this share of the CPU time of all others, the others are the next thing to look at.
+_LEAST_BESIDE_OTHERS = 0.1
 
 
 class Repeated(NamedTuple):
@@ -55,6 +59,17 @@ class Repeated(NamedTuple):
     def command(self, name: str, *words: str) -> tuple[str, ...]:
         """Return a command of this name with the options that it repeats, and more words."""
         return (name, *self.options.get(name, ()), *words)
+
+    def report_of_all(self, *words: str) -> tuple[str, ...]:
+        """Return a report of every process, whichever ones were asked for."""
+        options = iter(self.options.get("report", ()))
+        kept = []
+        for one in options:
+            if one == _DETAIL:
+                next(options)  # its value
+            elif one not in _OTHER_DETAILS:
+                kept.append(one)
+        return ("report", *kept, _DETAIL, "4", *words)
 
 
 NOTHING = Repeated()
@@ -73,7 +88,11 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
     elif repeated.record:
         recurs = any(one.hits >= _LEAST_TO_RECUR for one in short.functions[:1])
         asks = _asks_for_callers(view, repeated)
-        again = ("record", *((_CALL_GRAPH, "auto") if asks else ()), *repeated.record)
+        options = (
+            *((_OF_ALL,) if _is_of_others(short) else ()),
+            *((_CALL_GRAPH, "auto") if asks else ()),
+        )
+        again = ("record", *options, *repeated.record)
         readers = _of_recording(
             view, short, DEFAULT_RECORDING, repeated, has_functions=recurs, has_callers=asks
         )
@@ -105,8 +124,10 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
         commands.append(command("calls", "--callers-of", blocking, *file))
     if not short.hits:
         return [*commands, *_without_samples(view, file, repeated)][:_MOST_READERS]
+    if _is_of_others(short):
+        commands.append(repeated.report_of_all(*file))
     if not has_functions:
-        return [*commands, command("report", *file)]
+        return [*commands, command("report", *file)][:_MOST_READERS]
     first = short.functions[0]
     name = _typed_name(view, first.function)
     if _may_be_inlined(view, first):
@@ -121,6 +142,11 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
             end = ("--",) if name.startswith("-") else ()
             commands.append(command("annotate", *how, *end, name, *files))
     return [*commands, command("view", *file)][:_MOST_READERS]
+
+
+def _is_of_others(short: InShort) -> bool:
+    """Return whether others used the machine: COMMAND may have asked a daemon to work."""
+    return bool(short.others) and short.seconds < _LEAST_BESIDE_OTHERS * short.others_s
 
 
 def _asks_for_callers(view: Report, repeated: Repeated) -> bool:
@@ -152,7 +178,7 @@ def _without_samples(
     if view.waiting is not None and view.waiting.stacks:
         commands.append(repeated.command("calls", *file))
     if view.detail != "4":
-        commands.append(repeated.command("report", "-V", "4", *file))
+        commands.append(repeated.report_of_all(*file))
     return commands
 
 

@@ -88,6 +88,56 @@ def test_where_callers_were_recorded_they_are_proposed_first():
     assert "prospect calls --callers-of main run.data" in next_lines(info=info, source=5)[0]
 
 
+def with_a_daemon(command_hits, daemon_hits, **facts):
+    """Return the profile of a COMMAND beside which a service works."""
+    build = ProfileBuilder(run_info(command=("client",), **facts))
+    image = build.object("/bin/work")
+    client = build.process("client", 7, is_command=True)
+    worker = build.process("child", 8, is_descendant=True)
+    daemon = build.process("daemon", 9)
+    build.hit(client, build.function("ask", image, 0x1000), command_hits)
+    build.hit(worker, build.function("wait", image, 0x2000), command_hits)
+    build.hit(daemon, build.function("answer", image, 0x3000), daemon_hits)
+    build.hit(build.process("prospect", 10, is_recorder=True), build.function("r", image, 1), 999)
+    profile = build.build()
+    groups = ["", "", f"/docker/{'0123456789abcdef' * 4}", ""]
+    return replace(profile, processes=replace(profile.processes, control_group=groups))
+
+
+@pytest.mark.parametrize("detail", ["2", "3"])
+def test_who_used_the_machine_is_said_where_the_command_hardly_did(detail):
+    lines = first_screen(with_a_daemon(2, 500), detail=detail, recording="run.data")
+    (line,) = (line for line in lines if line.startswith("Others: "))
+    assert line == "Others: 1.95 CPU s: daemon 1.95 (container-0...)"
+    assert lines[lines.index("Missing: nothing was lost") + 1] == (
+        "Next:   prospect report -V 4 run.data"
+    )
+
+
+def test_the_command_is_recorded_again_with_all_processes():
+    again = Repeated(("client",), {"report": ("-V", "3", "--child", "--lines")})
+    lines = first_screen(with_a_daemon(20, 500), detail="3", repeated=again)
+    assert lines[-3:-1] == [
+        "Next:   prospect record -a client",
+        "        prospect report --lines -V 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command_hits", "daemon_hits", "detail", "facts"),
+    [
+        (300, 500, "3", {}),  # the command and its child used more
+        (2, 10, "3", {}),  # nobody used much
+        (2, 500, "4", {}),
+        (2, 500, "k", {}),
+        (2, 500, "3", {"system_wide": False}),
+    ],
+)
+def test_else_others_are_not_named(command_hits, daemon_hits, detail, facts):
+    lines = first_screen(with_a_daemon(command_hits, daemon_hits, **facts), detail=detail)
+    assert not [line for line in lines if line.startswith("Others: ")]
+
+
 def first_screen(profile, **options):
     out = io.BytesIO()
     TextRenderer(**options).render(profile, out)

@@ -56,6 +56,7 @@ _MOST_BLOCKERS = 3
 _MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
 _HOLDER_WIDTH = 22
+_OTHERS_SERVICE_WIDTH = 14
 _LEAST_NAMELESS = 0.01
 _DEBUG_SYMBOLS = " (install debug symbols)"
 _LEAST_EXPLAINED = 0.05
@@ -78,6 +79,7 @@ def in_short_lines(
             f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
         )
     tail = [*_entry_reason_line(short, figures), *_wall_or_waits(view, short.wall)]
+    tail += _others_line(short)
     if view.throttled:
         tail.append(_throttled_line(view.throttled))
     tail += _seen_lines(view, short, style)
@@ -335,6 +337,19 @@ def _entry_reason_line(short: InShort, figures: Figures) -> Iterator[str]:
     unit = " s" if short.has_time else " samples"
     entry_reasons = [f"{escaped(name)} {amount(value)}" for name, value in short.entry_reasons]
     yield _listed(f"Kernel: {amount(short.kernel_s)}{unit}: ", entry_reasons)
+
+
+def _others_line(short: InShort) -> Iterator[str]:
+    """Yield who used the machine where COMMAND hardly did: a daemon may have worked for it."""
+    if not short.others:
+        return
+    services = (_service_name(row.service, _OTHERS_SERVICE_WIDTH) for row in short.others)
+    items = [
+        f"{_brief(row.name, _PROGRAM_WIDTH)} {row.seconds:.2f}"
+        + (f" ({service})" * bool(row.service))
+        for row, service in zip(short.others, services, strict=True)
+    ]
+    yield _listed(f"Others: {short.others_s:.2f} {escaped(short.event.time_title)}: ", items)
 
 
 def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
