@@ -44,6 +44,7 @@ SHARED = (
     "some functions inlined there have no name"
 )
 UNREADABLE = "its debug information is damaged or too large to be read"
+TOO_NEW = "its debug information is DWARF {version}: versions 2 to 5 are read"
 COSTLY = (
     "its debug information is damaged, or takes more time or memory to be read than files of other"
     f" users may; {VARIABLE}=4G allows more"

@@ -77,6 +77,8 @@ LEB_FORMS = frozenset(
 _BLOCK_SIZES = {DW_FORM_BLOCK1: 1, DW_FORM_BLOCK2: 2, DW_FORM_BLOCK4: 4}
 _LEB_BLOCKS = frozenset({DW_FORM_BLOCK, DW_FORM_EXPRLOC})
 
+_64_BIT_DWARF = b"\xff" * 4
+
 Bytes = bytes | bytearray | memoryview
 
 
@@ -166,6 +168,15 @@ def units(section: Bytes) -> Iterator[Unit]:
         if unit is not None:
             yield unit
         position = end
+
+
+def first_version(section: Bytes) -> int:
+    """Return the version of DWARF of a section's first unit, 0 if it is cut off."""
+    is_64_bit = section[:4] == _64_BIT_DWARF
+    try:
+        return unsigned(section, 12 if is_64_bit else 4, 2)
+    except DwarfError:
+        return 0
 
 
 def _unit(section: Bytes, position: int, end: int) -> Unit | None:

@@ -26,6 +26,7 @@ from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.lines import debug_info
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import BoundedReader
+from prospect.lines.dwarf import first_version, section
 from prospect.lines.line_tables import LineTables
 from prospect.lines.lines_limits import DEEPEST, LONGEST_TEXT_BYTES, MOST_READERS
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 
 _PIECE = 4096
+# Clang writes version 6 before it is a standard. Larger numbers are damage.
+_NEWER_VERSIONS = range(6, 10)
 
 
 class _Holder(NamedTuple):
@@ -333,8 +336,11 @@ def _why_none(holder: _Holder, tables: LineTables | None) -> list[str]:
     try:
         if tables is not None and tables.has_units:
             return []
+        version = first_version(section(holder.image, b".debug_info"))
     except CostlyError:
         return [debug_info.NO_MEMORY]
+    if version in _NEWER_VERSIONS:
+        return [debug_info.TOO_NEW.format(version=version)]
     return [debug_info.unreadable(holder.speaks_for)]
 
 

@@ -256,6 +256,15 @@ def test_garbage_for_debug_information_gives_no_lines(tmp_path):
     assert note
 
 
+def test_debug_information_of_a_newer_version_is_said_to_be_that(tmp_path):
+    for version, note in ((6, debug_info.TOO_NEW.format(version=6)), (77, debug_info.UNREADABLE)):
+        unit = struct.pack("<IHBBI", 9, version, 1, 8, 0) + b"\0"
+        path = tmp_path / "program"
+        path.write_bytes(elf_file(sections=[code(), Section(".debug_info", unit)]))
+        found = open_image(os.fsencode(path))
+        assert frames_of(found, np.array([16], np.uint64)) == ([[]], note)
+
+
 @NEEDS_GCC
 def test_damaged_debug_information_never_ends_the_process(tmp_path):
     found = build(tmp_path)
