@@ -354,7 +354,8 @@ class _Summary:
         """Which hits are of neither COMMAND nor its descendants, nor of Prospect."""
         if self._detail not in _OF_COMMAND:
             return np.zeros(len(self._is_work), np.bool_)
-        return self._is_work & ~chosen_hits(self._profile, "3")
+        others: NDArray[np.bool_] = self._is_work & ~chosen_hits(self._profile, "3")
+        return others
 
     @property
     def _least_of_others_s(self) -> float:
