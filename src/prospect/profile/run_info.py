@@ -249,15 +249,19 @@ def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> lis
 
     `shown` are the paths of files in rows; None for all files.
     """
-    others: list[str] = []
+    notes = list(notes)
+    others = [note for note in notes if not _replaced_file(note)[0]]
+    return [*others, *replaced_notes(notes, shown)]
+
+
+def replaced_notes(notes: Iterable[str], shown: Container[str] | None = None) -> list[str]:
+    """Return one note for all replaced files of each `replaced_note`, and no other notes."""
     replaced: dict[str, dict[str, None]] = {}
     for note in notes:
         path, sysroot = _replaced_file(note)
-        if not path:
-            others.append(note)
-        elif shown is None or path in shown:
+        if path and (shown is None or path in shown):
             replaced.setdefault(sysroot, {})[path] = None
-    return [*others, *(_note_on(list(paths), sysroot) for sysroot, paths in replaced.items())]
+    return [_note_on(list(paths), sysroot) for sysroot, paths in replaced.items()]
 
 
 def _replaced_file(note: str) -> tuple[str, str]:

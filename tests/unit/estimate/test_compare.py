@@ -12,7 +12,7 @@ from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.profile.model import LossTable
 from prospect.profile.naming import NameSource
-from prospect.profile.run_info import EventInfo
+from prospect.profile.run_info import EventInfo, replaced_note
 from prospect.records import replace
 
 
@@ -193,6 +193,20 @@ def test_names_on_one_side_only_are_said():
     stripped = np.full(1, NameSource.NO_STRIPPED, np.uint8)
     after = replace(after, functions=replace(after.functions, source=stripped))
     assert "have an exact name in A, 0% in B" in notes(before, after)
+
+
+def test_samples_without_names_on_both_sides_are_said():
+    """Neither side is worse named than the other, and the rows are of no use."""
+    run = run_of({"f": 100, "": 300}, limits=(replaced_note("/bin/p", "/image"), "Another."))
+    names = np.array(run.functions.name)
+    source = np.where(names == "", NameSource.NO_MATCH, NameSource.SYMTAB).astype(np.uint8)
+    run = replace(run, functions=replace(run.functions, source=source))
+    found = compare([run], [run])
+    reason = "(file replaced: --sysroot or DEBUGINFOD_URLS)"
+    assert f"75% of the samples in A and 75% in B have no name {reason}." in found.notes
+    assert replaced_note("/bin/p", "/image") in found.notes
+    assert "Another." not in found.notes
+    assert compare([run_of({"f": 9})], [run_of({"f": 9})]).unnamed is None
 
 
 def test_damage_and_losses_are_warned_of():

@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders.json_schema import schema_errors
@@ -13,6 +14,7 @@ from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.runs import run_of, stacked_run
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
+from prospect.profile.naming import NameSource
 from prospect.records import replace
 from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer
 
@@ -130,6 +132,18 @@ def test_a_figure_has_no_more_digits_than_its_interval_supports():
     assert "  30  40     +10  6  " in coarse
     exact = compare([run_of({"f": 400_000})] * 3, [run_of({"f": 400_400})] * 3)
     assert " 400.000  400.400 " in rendered("text", exact).decode()
+
+
+def test_samples_without_names_are_missing():
+    run = run_of({"f": 100, "": 300})
+    source = np.array([NameSource.SYMTAB, NameSource.NO_FILE], np.uint8)
+    run = replace(run, functions=replace(run.functions, source=source))
+    assert run.functions.name[1] == ""
+    lines = rendered("text", compare([run_of({"f": 300})], [run])).decode().splitlines()
+    assert "Missing: up to 75% unnamed (file gone: --sysroot DIR or DEBUGINFOD_URLS)" in lines
+    assert any(
+        line.startswith("Note: 0% of the samples in A and 75% in B have no name") for line in lines
+    )
 
 
 def test_a_total_that_nearly_vanished_keeps_a_digit():

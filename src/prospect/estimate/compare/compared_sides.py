@@ -31,6 +31,7 @@ from prospect.estimate.compare.compared_stacks import (
 from prospect.estimate.compare.comparison import ComparedRecording, CompareOptions, Comparison
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.estimate.compare.option_texts import chosen_work, parse_condition, parse_work
+from prospect.estimate.compare.unnamed_samples import unnamed_notes, unnamed_samples
 from prospect.estimate.compare.variation import (
     Rows,
     own_spread_of,
@@ -154,6 +155,7 @@ def compare(
         load_allowance=allowance,
         notes=(),
         warnings=(),
+        unnamed=unnamed_samples(data.before, data.runs),
         verdict=_verdict(data, condition, variation, shown.scope, found["total"])
         if condition
         else None,
@@ -398,6 +400,7 @@ def comparison_notes(
     notes += _short_side_notes(comparison)
     notes += _difference_notes(comparison, runs)
     notes += _name_notes(len(comparison.before), runs, labels)
+    notes += unnamed_notes(comparison.unnamed, runs)
     empty = [compared for compared in runs if not compared.counts.any()]
     said = [f"{run.profile.run.origin}: {nothing_chosen(run.profile, shown)}" for run in empty]
     notes += dict.fromkeys(said)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.compared_stacks import ComparedStacks
     from prospect.estimate.compare.compared_turns import ComparedWall, TurnChange
     from prospect.estimate.compare.option_texts import Work
+    from prospect.estimate.compare.unnamed_samples import UnnamedSamples
     from prospect.estimate.compare.variation import Variation
     from prospect.options import Detail
     from prospect.profile.run_info import RunInfo
@@ -70,6 +71,7 @@ class Comparison(Record):
             were not asked for, or a recording has no callers.
         wall: what made the command's wall time longer or shorter; None unless all recordings have
             switches.
+        unnamed: the samples without names; None if they are few.
     """
 
     options: CompareOptions
@@ -91,3 +93,4 @@ class Comparison(Record):
     inclusive: ChangeTable | None = None
     wall: ComparedWall | None = None
     turns: tuple[TurnChange, ...] = ()
+    unnamed: UnnamedSamples | None = None

@@ -130,9 +130,10 @@ def _in_short(comparison: Comparison, rows: int, unit: Unit, style: Style) -> It
     if comparison.verdict is not None:
         line = verdict_line(comparison.verdict)
         yield style.warning(line) if comparison.verdict.outcome == "met" else line
-    warnings = comparison.warnings
+    warnings, unnamed = comparison.warnings, comparison.unnamed
     more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
-    missing = escaped(warnings[0]) + more if warnings else "nothing was lost"
+    missing = unnamed.in_short if unnamed else "nothing was lost"
+    missing = escaped(warnings[0]) + more if warnings else missing
     yield style.warning(_fitted(f"Missing: {missing}")) if warnings else f"Missing: {missing}"
 
 
