@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from builders.stored import BEGIN_S, US, window_at
+from builders.stored import BEGIN_S, US, window_at, written_once
 from prospect.profile.naming import NameSource
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
@@ -136,15 +137,18 @@ def fill_host(
     fleet.mkdir(mode=0o700, exist_ok=True)
     head = window_at(0).head
     head = replace(head, run={**head.run, "hostname": host}, events=(event,))
-    with StoreDirectory(str(fleet / f"host={host}"), create=True) as store:
-        store.lock()
-        engine = Engine(store)
-        for number, (minute, hits) in enumerate(sorted(windows.items())):
-            begin_us = (BEGIN_S + 60 * minute) * US
-            span = Span(begin_us, begin_us + WINDOW_US)
-            segment = segment_for(span, CURRENT, number)
-            write_segment(store, engine, segment, head, tables_of(hits, begin_us, expected, lost))
-        engine.close()
+    path = fleet / f"host={host}"
+
+    def write() -> None:
+        with StoreDirectory(str(path), create=True) as store, closing(Engine(store)) as engine:
+            store.lock()
+            for number, (minute, hits) in enumerate(sorted(windows.items())):
+                begin_us = (BEGIN_S + 60 * minute) * US
+                segment = segment_for(Span(begin_us, begin_us + WINDOW_US), CURRENT, number)
+                tables = tables_of(hits, begin_us, expected, lost)
+                write_segment(store, engine, segment, head, tables)
+
+    written_once(path, (head, windows, expected, lost), write)
 
 
 def usual(seed: int, functions: int = 30, samples: int = 900, **options) -> list[Hit]:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import pickle
+import shutil
 from collections import Counter
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from builders.stacks import stacks_profile
 from prospect.profile.complete import complete
-from prospect.store.directory import StoreDirectory
+from prospect.store.directory import FORMAT, StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.segments import CURRENT, SAMPLES
 from prospect.store.windows import Span, Window, window_of
 from prospect.store.writing import next_number, segment_for, without_known, write_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from prospect.profile.model import Profile
     from prospect.store.segments import Segment
     from prospect.store.writing import Known
 
 US = 10**6
+Result = TypeVar("Result")
+# Of this run alone, and of all its workers: see conftest.py.
+_WRITTEN = Path(os.environ["XDG_CACHE_HOME"]) / "written-stores"
 # 2026-11-22 14:05:00 UTC
 BEGIN_S = 1_795_356_300
 
@@ -54,8 +61,45 @@ def window_at(minute: int, profile: Profile | None = None, **options: object) ->
     return window_of(profile or stacks_profile(), span, **options)
 
 
-def fill(path: Path, windows: Iterable[Window], session: str = "current") -> list[Segment]:
+def written_once(path: Path, content: object, write: Callable[[], Result]) -> Result:
+    """Write a store, or copy what was written of the same content before in this run.
+
+    DuckDB takes 40 ms of CPU time for a window. `content` is all that decides what `write` writes
+    and returns, and is pickled; what is there already is added to, and not copied.
+    """
+    if path.exists():
+        return write()
+    kept = _WRITTEN / hashlib.sha256(pickle.dumps(content)).hexdigest()
+    if kept.exists():
+        # When and where it was made is what tells a store from its copies: this is none.
+        StoreDirectory(str(path), create=True).close()
+        shutil.copytree(
+            kept / "store",
+            path,
+            ignore=shutil.ignore_patterns(FORMAT),
+            copy_function=shutil.copy,
+            dirs_exist_ok=True,
+        )
+        copied: Result = pickle.loads((kept / "result").read_bytes())
+        return copied
+    result = write()
+    own = kept.with_suffix(f".{os.getpid()}")
+    shutil.copytree(path, own / "store")
+    (own / "result").write_bytes(pickle.dumps(result))
+    try:
+        own.rename(kept)
+    except OSError:  # another worker was quicker
+        shutil.rmtree(own)
+    return result
+
+
+def fill(path: Path | str, windows: Iterable[Window], session: str = "current") -> list[Segment]:
     """Write windows to a store, which is made if it is not there."""
+    listed = list(windows)
+    return written_once(Path(path), (listed, session), lambda: _filled(path, listed, session))
+
+
+def _filled(path: Path | str, windows: list[Window], session: str) -> list[Segment]:
     with StoreDirectory(str(path), create=True) as store:
         store.lock()
         engine = Engine(store)
