@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from pathlib import Path
 
@@ -15,12 +16,19 @@ _CPU_TIME_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
 
 
 @pytest.fixture(scope="module")
-def high_rates():
+def high_rates(tmp_path_factory):
     """Allow the rates that a kernel allows after a boot, and keep it from lowering them.
 
     It does that for the whole system where a counter's interrupts are slow, as in many virtual
-    machines: any other program that samples can be the cause.
+    machines: any other program that samples can be the cause. One file of tests at a time, of all
+    workers: who ends would take the rates of the others away.
     """
+    with (tmp_path_factory.getbasetemp().parent / "high-rates").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield from _high_rates()
+
+
+def _high_rates():
     rate, percent = _MAX_SAMPLE_RATE.read_text(), _CPU_TIME_PERCENT.read_text()
     if int(percent) not in (0, 100):  # else the kernel takes no other rate
         _MAX_SAMPLE_RATE.write_text("100000")

@@ -32,10 +32,11 @@ FORMS = {
     "dwarf": ("--call-graph", "dwarf,512"),
     "compressed": ("-a", "-z"),
     "two events": ("-a", "-e", "page-faults"),
-    "its processes": (),
+    # perf 6.1 does not survive a BPF program of another recording that came and went.
+    "its processes": ("--no-bpf-event",),
 }
 # test_reads_perf_recordings counts their records each time, and a stream is of all CPUs.
-NIGHTLY = ("all CPUs", "dwarf", "compressed")
+NIGHTLY = ("all CPUs", "dwarf", "compressed", "two events")
 
 
 NAMELESS = re.compile(r"0x[0-9a-f]+|.*@plt|.*->.*|\[fn at 0x[0-9a-f]+\]")
@@ -125,7 +126,14 @@ def test_of_our_recording_perf_prints_as_many_samples(tmp_path):
     assert len(text.splitlines()) == profile.hits.count.sum()
 
 
-@pytest.mark.parametrize("form", [one for one in FORMS if one not in NIGHTLY] + nightly(*NIGHTLY))
+@pytest.mark.parametrize(
+    "form",
+    [
+        "call graph",
+        pytest.param("its processes", marks=pytest.mark.parallel),
+        *nightly(*NIGHTLY),
+    ],
+)
 def test_of_perfs_recordings_the_rows_are_perfs(tmp_path, form):
     file = tmp_path / "r"
     options = ("-q", "-F", "2000", "-o", file, "-e", "cpu-clock", *FORMS[form])

@@ -114,7 +114,7 @@ def test_what_a_load_is_known_to_do_is_among_its_functions(load):
 
 def test_a_programs_time_is_what_the_kernel_booked(tmp_path):
     system = build_program(tmp_path, "system")
-    profile = profile_of(tmp_path / "r", system, 700, frequency_hz=1000)
+    profile = profile_of(tmp_path / "r", system, 400, frequency_hz=1000)
     for mode, time in (("user", "command_user_s"), ("kernel", "command_system_s")):
         booked = profile.run.accounting[time]
         sampled = hits_by(profile, "mode", process="system")[mode] / 1000

@@ -92,6 +92,7 @@ def whole(tmp_path_factory, high_rates):
     return read(file)
 
 
+@pytest.mark.parallel
 def test_sees_every_process_with_privilege(whole):
     info, events = whole
     snapshot = events.tasks.pid[events.tasks.time_ns == 0]
@@ -101,6 +102,7 @@ def test_sees_every_process_with_privilege(whole):
     assert not any("sampled" in limit for limit in info.extras["limits"])
 
 
+@pytest.mark.parallel
 def test_all_time_is_sampled_once_on_each_busy_cpu(whole):
     info, events = whole
     begin, end = info.extras["interval_ns"]
@@ -113,6 +115,7 @@ def test_all_time_is_sampled_once_on_each_busy_cpu(whole):
     assert 0.5 * expected < events.samples.period.sum() * 1e-9 <= 1.01 * expected
 
 
+@pytest.mark.parallel
 def test_bank_of_clocks_is_one_event_with_all_ids(whole):
     info, events = whole
     (event,) = info.events
@@ -187,6 +190,7 @@ def test_recordings_take_no_locked_memory_for_good(open_directory):
             as_nobody(open_directory / "r", "true", memlock=0, uid=UNUSED_UID)
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -235,8 +239,9 @@ def small_disk(tmp_path):
     subprocess.run(["umount", directory], check=True)
 
 
+# Alone: the processes of other tests fill the disk by themselves.
 def test_full_disk_ends_the_recording_and_not_the_command(small_disk):
-    words = ("sh", "-c", f"{sys.executable} -c '{BUSY.format(2.0)}'; exit 7")
+    words = ("sh", "-c", f"{sys.executable} -c '{BUSY.format(1.4)}'; exit 7")
     options = {"frequency_hz": 20_000, "clocks": 4, "flush_centiseconds": 10}
     result = record_to(small_disk / "r", *words, **options)
     assert result.exit_status == 7
@@ -244,10 +249,11 @@ def test_full_disk_ends_the_recording_and_not_the_command(small_disk):
     info, events = read(small_disk / "r")
     assert info.extras["limits"] == list(result.limits)
     begin, end = info.extras["interval_ns"]
-    assert end - begin < 1.9e9
+    assert end - begin < 1.3e9
     assert len(events.samples) > 1000
 
 
+@pytest.mark.parallel
 def test_disk_without_any_room_is_an_error_before_the_command(small_disk):
     (small_disk / "r").touch()
     with suppress(OSError):
@@ -257,6 +263,7 @@ def test_disk_without_any_room_is_an_error_before_the_command(small_disk):
     assert not (small_disk.parent / "ran").exists()
 
 
+@pytest.mark.parallel
 def test_a_recording_outlives_a_report_that_cannot_be_written(tmp_path):
     """The directory of the report goes away while the command runs."""
     (tmp_path / "reports").mkdir()
