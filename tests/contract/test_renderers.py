@@ -28,7 +28,7 @@ PROFILES = {
     "hostile": hostile_profile(),
     "perf": perf_profile(),
     "rowless": rowless_profile(),
-    "huge": huge_profile(50, 1000),
+    "huge": huge_profile(20, 300),
     "stacks": stacks_profile(),
 }
 FIGURES = [name for name in FORMATS if issubclass(renderer_class(name), FiguresRenderer)]

@@ -31,7 +31,7 @@ __attribute__((noinline)) unsigned work(unsigned n) {
 }
 int main(void) {
     unsigned sum = 0;
-    for (unsigned i = 0; i < 700; i++)
+    for (unsigned i = 0; i < 300; i++)
         sum += work(1000000 + i);
     printf("%u\\n", sum);
     return 0;
@@ -52,7 +52,7 @@ def recorded(tmp_path_factory):
     (directory / "hot.c").write_text(SOURCE)
     command = ["gcc", "-g", "-O2", "-o", "annotated", str(directory / "hot.c")]
     subprocess.run(command, cwd=directory, check=True)
-    ran = run("record", "--no-python", "-o", "hot.data", "./annotated", cwd=directory)
+    ran = run("record", "--no-python", "-H", "500", "-o", "hot.data", "./annotated", cwd=directory)
     if ran.returncode:
         pytest.skip(f"no recording can be made here: {ran.stderr}")
     return directory

@@ -122,7 +122,7 @@ def test_perf_reads_a_recording_of_what_ran_already(here, busy):
 
 def test_an_ordinary_user_gets_all_threads_and_the_children_of_later(as_nobody, start):
     child = start(python_of_another_user(), "-c", THREADS, BURN, **WHO)
-    ran = run("record", "-H2000", "-p", str(child.pid), "--for", "1.5", "-o", "r", **WHO)
+    ran = run("record", "-H2000", "-p", str(child.pid), "--for", "0.8", "-o", "r", **WHO)
     assert ran.returncode == 0, ran.stderr
     assert "Only the processes of -p" in ran.stderr
     hits, profile = hits_by_pid("r")

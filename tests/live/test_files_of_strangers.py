@@ -182,12 +182,12 @@ def lies_on_it(directory):
     [
         (names_source, ("annotate", "main"), signal.SIGINT, False),
         (names_source, ("annotate", "main"), signal.SIGTERM, True),
-        (names_debug_file, ("annotate", "--source"), signal.SIGHUP, False),
         (lies_on_it, ("report",), signal.SIGINT, True),
         (names_debug_file, ("report",), signal.SIGKILL, True),
         *(
             pytest.param(*words, marks=pytest.mark.nightly)
             for words in (
+                (names_debug_file, ("annotate", "--source"), signal.SIGHUP, False),
                 (names_source, ("annotate", "main"), signal.SIGHUP, False),
                 (names_debug_file, ("report",), signal.SIGTERM, False),
                 (names_debug_file, ("annotate", "--source"), signal.SIGINT, False),

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -47,7 +46,7 @@ def section_of(text):
 
 
 def test_dd_has_a_memory_map_with_heap_stack_and_what_may_be_done_there():
-    title, *rows, total = section_of(report(*DD, "count=20000"))
+    title, *rows, total = section_of(report(*DD, "count=10000"))
     assert title.split() == ["Samples", "Start", "End", "KiB", "Perm", "Offset", "Filename"]
     may_do = {(row.split()[-1], row.split()[4]) for row in rows}
     assert {("[heap]", "rw-"), ("[stack]", "rw-"), ("//anon", "rw-"), ("[vdso]", "r-x")} <= may_do
@@ -69,7 +68,7 @@ def test_a_dd_of_a_twentieth_of_a_second_has_a_memory_map():
 
 def test_the_map_is_the_one_that_the_process_saw(tmp_path):
     told = tmp_path / "told"
-    words = ("sh", "-c", 'exec "$0" -c "$1" > "$2"', sys.executable, WITNESS.format(seconds=2))
+    words = ("sh", "-c", 'exec "$0" -c "$1" > "$2"', sys.executable, WITNESS.format(seconds=1))
     file = tmp_path / "r.data"
     record(file, *words, str(told))
     document = json.loads(report("report", "-V", "2", "--format", "json", file))
@@ -104,10 +103,10 @@ def test_children_that_only_fork_have_whole_maps_too(tmp_path):
 
 def test_a_process_that_is_attached_to_has_a_whole_map(tmp_path):
     words = [sys.executable, "-c", WITNESS.format(seconds=30)]
-    with running(words, stdout=subprocess.DEVNULL) as witness:
-        time.sleep(0.5)
+    with running(words, stdout=subprocess.PIPE) as witness:
+        witness.stdout.readline()
         file = tmp_path / "r.data"
-        attach = ("record", "-p", witness.pid, "--for", "1.5", "-o", file)
+        attach = ("record", "-p", witness.pid, "--for", "0.8", "-o", file)
         report(*attach)
     rows = section_of(report("report", file))
     assert [row for row in rows if row.endswith("[stack]")]
@@ -116,7 +115,7 @@ def test_a_process_that_is_attached_to_has_a_whole_map(tmp_path):
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 def test_a_recording_of_perf_has_executable_mappings_and_says_so(tmp_path):
     file = tmp_path / "perf.data"
-    words = ("perf", "record", "-e", "cpu-clock", "-o", file, *DD, "count=20000")
+    words = ("perf", "record", "-e", "cpu-clock", "-o", file, *DD, "count=10000")
     subprocess.run([*map(str, words)], capture_output=True, check=True, timeout=60)
     _, *rows, total = section_of(report("report", file))
     assert {row.split()[4] for row in rows} == {"r-x"}

@@ -97,8 +97,10 @@ def assert_perf_agrees(path, counts):
     [
         *nightly(["-a", "-F", "2000"], ["-g", "-F", "2000"]),
         ["--call-graph", "dwarf", "-F", "999"],
-        *nightly(["-a", "-e", "cpu-clock,task-clock,context-switches"]),
-        ["-a", "-e", "cpu-clock", "-e", "sched:sched_switch"],
+        *nightly(
+            ["-a", "-e", "cpu-clock,task-clock,context-switches"],
+            ["-a", "-e", "cpu-clock", "-e", "sched:sched_switch"],
+        ),
         ["-e", "{cpu-clock,page-faults}:S"],
         *nightly(["-a", "-z", "-F", "5000"], ["-a", "--threads=cpu", "-F", "999"]),
         ["-a", "--threads=cpu", "-z", "-F", "999"],

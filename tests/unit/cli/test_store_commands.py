@@ -330,11 +330,10 @@ PLACES = (
 def test_nothing_in_a_query_writes(tmp_path, capfd):
     (segment,) = fill(tmp_path / "s", [window_at(0)])
     files = {path: path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file()}
+    paths = (samples_file(tmp_path / "s", segment), tmp_path / "s" / "format.json")
     for place in PLACES:
-        for statement in WRITES:
-            for path in (samples_file(tmp_path / "s", segment), tmp_path / "s" / "format.json"):
-                write = statement.format(path=path, format="csv")
-                refused(capfd, "sql", place.format(write), "--store", str(tmp_path / "s"))
+        for write in {one.format(path=path, format="csv") for one in WRITES for path in paths}:
+            refused(capfd, "sql", place.format(write), "--store", str(tmp_path / "s"))
     assert files == {
         path: path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file()
     }

@@ -11,7 +11,7 @@ import functools
 import numpy as np
 import pytest
 
-from builders.examples import simulated
+from builders.examples import nightly, simulated
 from builders.programs import in_turn, migrating, periodic, switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
@@ -101,7 +101,7 @@ def coverage(bars, truth, chosen):
         pytest.param(phases, 2.0, marks=pytest.mark.nightly),
         (phases_of_different_speed, 0.9),
         pytest.param(lock_step, 1.5, marks=pytest.mark.nightly),
-        (lock_step_30_percent, 1.5),
+        pytest.param(lock_step_30_percent, 1.5, marks=pytest.mark.nightly),
         (on_two_cpus, 1.0),
         (steady, 0.2),  # short runs
         pytest.param(tick_speed, 0.3, marks=pytest.mark.nightly),
@@ -152,21 +152,21 @@ def test_ticks_that_an_idle_cpu_does_not_deliver_leave_other_rows_alone():
     assert 0.93 <= holds <= 0.97
 
 
-@pytest.mark.parametrize("clocks", [2, 3])
+@pytest.mark.parametrize("clocks", [2, *nightly(3)])
 def test_fewer_clocks_do_with_wider_intervals(clocks):
     random = np.random.default_rng(24)
     holds, _ = coverage(*bars_and_truth(random, tick_speed(random, 1.0), clocks=clocks))
     assert 0.93 <= holds <= 0.97
 
 
-@pytest.mark.parametrize("program", [steady, tick_speed, bursts])
+@pytest.mark.parametrize("program", [*nightly(steady, bursts), tick_speed])
 def test_one_clock_errs_to_the_safe_side_without_a_rhythm(program):
     random = np.random.default_rng(25)
     holds, _ = coverage(*bars_and_truth(random, program(random, 1.0), clocks=1))
     assert holds >= 0.94
 
 
-@pytest.mark.parametrize("program", [steady, tick_speed, bursts])
+@pytest.mark.parametrize("program", [*nightly(steady, bursts), tick_speed])
 def test_intervals_are_hardly_wider_than_the_errors_ask_for(program):
     bars, truth, shown = simulation(program, 1.0)
     needed = 1.96 * np.sqrt(np.mean((bars.seconds - truth)[shown] ** 2))
