@@ -102,6 +102,17 @@ def test_a_file_that_is_gone_is_the_one_that_the_recording_keeps() -> None:
         assert isinstance(found.find(absent, ()), Missing)
 
 
+def test_of_file_systems_that_had_one_number_after_another_the_path_tells() -> None:
+    """As AppImages have that run one after another."""
+    first, second = (elf_file(sections=[code(data=bytes([n]) * 64)]) for n in (1, 2))
+    images = kept(7, b"", first)._replace(path=b"/mnt/first/app"), kept(7, b"", second)
+    found = RecordedImages(SymbolOptions(images=images))
+    for path, content in ((b"/mnt/first/app", first), (b"/gone", second), (b"/linked", second)):
+        image = found.find(ObjectKey(path, b"", 8, 1, 7), ())
+        assert not isinstance(image, Missing)
+        assert image.file.data == content
+
+
 def test_a_kept_file_that_is_damaged_or_too_large_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = RecordedImages(SymbolOptions(images=(kept(7, ID, b"no ELF"),)))
     found = damaged.find(ObjectKey(b"/gone", ID), ())

@@ -26,7 +26,7 @@ from prospect.symbols.images.image_files import (
     same_build_id,
 )
 from prospect.symbols.live_process import live_process
-from prospect.symbols.objects import Missing
+from prospect.symbols.objects import DELETED, Missing
 from prospect.symbols.table_cache import FileIdentity, cache_key
 
 if TYPE_CHECKING:
@@ -156,8 +156,11 @@ class RecordedImages:
     def _copy_of(self, key: ObjectKey) -> FoundImage | Missing | None:
         """Return the file as the recording holds it, None if it does not."""
         file = key.major, key.minor, key.inode
-        # A file that was written again has several; without build ids the last one counts.
-        for number, image in reversed(list(enumerate(self._options.images))):
+        # A file that was written again has several; without build ids the last one counts. A file
+        # system that is mounted later may get the device and the inodes of one that is gone.
+        path = key.path.removesuffix(DELETED)
+        images = reversed(list(enumerate(self._options.images)))
+        for number, image in sorted(images, key=lambda one: one[1].path != path):
             is_same = (
                 same_build_id(key.build_id, image.build_id)
                 if key.build_id
