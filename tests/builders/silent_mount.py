@@ -1,4 +1,7 @@
-"""A FUSE file system whose server never answers, as any user may have one; others alike."""
+"""A FUSE file system whose server never answers, as any user may have one; others alike.
+
+Another one serves a program, as an AppImage does, and may fall silent.
+"""
 
 import ctypes
 import errno
@@ -19,7 +22,7 @@ FUSE_PATH = "/dev/fuse"
 _IN_HEADER = struct.Struct("=IIQQ")
 _OUT_HEADER = struct.Struct("=IiQ")
 _INIT_OUT = struct.Struct("=IIIIHHIIHH32x")
-_FUSE_LOOKUP, _FUSE_GETATTR, _FUSE_OPEN, _FUSE_STATFS = 1, 3, 14, 17
+_FUSE_LOOKUP, _FUSE_GETATTR, _FUSE_OPEN, _FUSE_READ, _FUSE_STATFS = 1, 3, 14, 15, 17
 _FUSE_GETXATTR, _FUSE_FLUSH, _FUSE_INIT, _FUSE_OPENDIR = 22, 25, 26, 27
 _ANSWERS = {
     _FUSE_INIT: _INIT_OUT.pack(7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0),
@@ -76,6 +79,65 @@ def silent_mount(point: Path, user: int = 65534, *, takes: bool = False, has_fil
 
 
 @contextmanager
+def serving_mount(
+    point: Path, content: bytes, user: int = 0, *, size: int | None = None, opens: int = 1 << 30
+):
+    """Mount one that has a program by whatever name, which its user alone can run.
+
+    Args:
+        point: an empty directory.
+        content: of the program.
+        user: who is said to serve it.
+        size: that the program is said to have.
+        opens: how often it can be opened; whoever opens it once more waits for ever.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    server = os.open(FUSE_PATH, os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={server},rootmode=40000,user_id={user},group_id={user}"
+    if libc.mount(b"serving", os.fsencode(point), b"fuse", 0, options.encode()):
+        os.close(server)
+        pytest.skip("FUSE cannot be mounted here")
+    ended = threading.Event()
+    taker = threading.Thread(target=serve_program, args=(server, ended, content, size, opens))
+    taker.start()
+    try:
+        yield point
+    finally:
+        ended.set()
+        taker.join()
+        os.close(server)
+        libc.umount2(os.fsencode(point), MNT_DETACH)
+
+
+def serve_program(server, ended, content, size=None, opens=1 << 30):
+    """Answer about a program until that is to end, or the file system is unmounted."""
+    attr = (2, len(content) if size is None else size, *[0] * 7, 0o100755, 1, *[0] * 5)
+    answers = _ANSWERS | {
+        _FUSE_LOOKUP: struct.pack("=4Q2I6Q10I", 2, 0, 60, 60, 0, 0, *attr),
+        _FUSE_OPEN: struct.pack("=QII", 1, 0, 0),
+    }
+    while not ended.is_set():
+        if not select.select((server,), (), (), 0.02)[0]:
+            continue
+        try:
+            request = os.read(server, 1 << 20)
+        except OSError:
+            return
+        _, operation, number, node = _IN_HEADER.unpack_from(request)
+        answer = answers.get(operation, b"")
+        if operation == _FUSE_GETATTR and node != 1:
+            answer = struct.pack("=Q2I6Q10I", 60, 0, 0, *attr)
+        elif operation == _FUSE_READ:
+            offset, length = struct.unpack_from("=8xQI", request, 40)
+            answer = content[offset : offset + length]
+        elif operation == _FUSE_OPEN:
+            opens -= 1
+            if opens < 0:
+                continue
+        _send(server, number, answer, is_known=bool(answer) or operation == _FUSE_READ)
+
+
+@contextmanager
 def silent_autofs(point: Path):
     """Mount an autofs whose daemon never mounts what it is asked for.
 
@@ -118,10 +180,12 @@ def _take(server, ended, once):
         answer = _ANSWERS.get(operation) if operation != _FUSE_GETATTR or is_of_root else None
         answer = once.pop(operation, answer)
         if answer is not None:
-            error = 0 if answer else -errno.ENOSYS
-            os.write(
-                server, _OUT_HEADER.pack(_OUT_HEADER.size + len(answer), error, number) + answer
-            )
+            _send(server, number, answer, is_known=bool(answer))
+
+
+def _send(server, number, answer, *, is_known):
+    error = 0 if is_known else -errno.ENOSYS
+    os.write(server, _OUT_HEADER.pack(_OUT_HEADER.size + len(answer), error, number) + answer)
 
 
 @contextmanager

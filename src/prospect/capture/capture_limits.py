@@ -66,6 +66,23 @@ MOST_COPIES = 1 << 10
 MOST_RANGES = 1 << 12
 MOST_SECTIONS = 1 << 12
 LARGEST_STRINGS_BYTES = 1 << 20
+# Recordings hold files with holes up to this size.
+LARGEST_SPARSE_BYTES = 1 << 40
+
+# Files on FUSE file systems, whose servers may hold up the children that copy them: children at
+# once, files and bytes of one child, files that wait for a child, and children that are left to
+# servers that do not answer. After that no further file is read. A child is late after the time of
+# one answer; at the end all of them have less. A file that is mapped again is looked at once a
+# second, and so is one whose processes ended too soon some times.
+MOST_SERVED_CHILDREN = 2
+MOST_SERVED_AT_ONCE = 64
+MOST_SERVED_BYTES = 1 << 26
+MOST_SERVED_WAITING = 1 << 10
+MOST_LOST_CHILDREN = 4
+SERVED_ANSWER_S = 2.0
+SERVED_LAST_WORD_S = 0.4
+SERVED_AGAIN_S = 1.0
+MOST_SERVED_TRIES = 8
 
 # Build ids of mapped files: a file has some 10 segments and notes of 36 bytes; paths have 128
 # bytes. The recorder waits so long for the reader's last word.

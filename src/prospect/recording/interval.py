@@ -175,7 +175,11 @@ def follow(started: Started) -> RecordingResult:
         extras["started_at"] = started.started_at
         if python:
             extras["dropped_share"] = python.dropped_share
-        extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
+        extras["recorder_pids"] = [
+            *recorder_pids,
+            *jit_files.pids[1:],
+            *mapped_files.child_pids,
+        ]
         for of_child in (one.used_s for one in (mapped_files.reader, jit_files, *readers)):
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s

@@ -3,28 +3,26 @@
 A file is copied when it is first mapped if it is unlinked, on another root or mount namespace than
 ours, in a directory for temporary files, on a file system that is mounted for a while, or newer
 than the recording. A copy, not a descriptor: an open file keeps its file system from being
-unmounted. Of a large file only what names and call chains are read of is copied.
+unmounted. Of a large file only what names and call chains are read of is copied. Files on FUSE file
+systems are copied, too, by `served_files`.
 
 Any other file may be removed, replaced or renamed while the recording goes on. It is held open if
 it is on the file system of ``/`` or ``/usr``, which nobody can unmount, and copied once it has no
 name or another file is at its path. A file on another file system is copied if there is much room.
 
-Defined by: the gABI, "Sections"; proc(5).
+Defined by: proc(5).
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import struct
 import time
 from resource import RLIMIT_NOFILE, getrlimit
 
 from prospect.capture.capture_limits import (
     HELD_LOOK_S,
-    LARGEST_COPY_BYTES,
     LARGEST_ELSEWHERE_BYTES,
-    LARGEST_STRINGS_BYTES,
     LARGEST_WHOLE_BYTES,
     MOST_COPIED_BYTES,
     MOST_COPIES,
@@ -32,45 +30,32 @@ from prospect.capture.capture_limits import (
     MOST_MAPPED_FILES,
     MOST_OTHERS_BYTES,
     MOST_RANGES,
-    MOST_SECTIONS,
     MOST_UNLIKELY_BYTES,
 )
 from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.machine.image_pieces import copy_piece, pieces_of
+from prospect.capture.machine.mapping_records import DELETED
 from prospect.files.rights import is_trusted
 from prospect.records import NamedTuple, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from prospect.capture.machine.mapping_records import MappingRecord
+    from prospect.capture.machine.served_files import ServedFile
 
     File = tuple[int, int, int]
     Range = tuple[int, int]
 
 
-DELETED = b" (deleted)"
 # File systems take their times from a clock of this resolution.
 _CLOCK_STEP_NS = 10_000_000
 _TEMPORARY = (b"/tmp/", b"/var/tmp/", b"/dev/shm/", b"/run/")
 _LASTING = ("/", "/usr")
 _PASSING_TYPES = frozenset({b"tmpfs", b"overlay", b"squashfs", b"iso9660", b"ramfs"})
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
-_HEADER = struct.Struct("<40xQ10xHHH")  # e_shoff, e_shentsize, e_shnum, e_shstrndx
-_SECTION = struct.Struct("<II16xQQ")  # sh_name, sh_type, sh_offset, sh_size
-_SHT_NOBITS = 8
-# Sections that names and call chains are read from.
-_NAMING = frozenset(
-    {
-        *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".shstrtab", b".gnu.hash", b".hash"),
-        *(b".dynamic", b".eh_frame", b".eh_frame_hdr", b".sframe", b".gnu_debugdata"),
-        *(b".gnu_debuglink", b".gopclntab", b".data.rel.ro.gopclntab", b".go.buildinfo"),
-        *(b".note.gnu.build-id", b".note.go.buildid", b".note.gnu.property"),
-        *(b".plt", b".plt.sec", b".plt.got", b".iplt", b".rela.plt", b".rela.dyn"),
-    }
-)
 
 
 class ImageCopy(NamedTuple):
@@ -102,14 +87,18 @@ class Copied(Record, frozen=False):
     Attributes:
         facts: without pieces as long as there is no copy.
         ranges: where it was mapped.
+        owner: the user whose share of the room it takes.
         largest_whole_bytes: the size up to which it is copied whole.
+        is_served: whether it is on a FUSE file system.
         held_fd: -1 if it is not held open.
         is_left_out: whether there was no room for a copy, or for one more file held open.
     """
 
     facts: ImageCopy
     ranges: dict[Range, None]
+    owner: int
     largest_whole_bytes: int = LARGEST_WHOLE_BYTES
+    is_served: bool = False
     held_fd: int = -1
     is_left_out: bool = False
 
@@ -181,9 +170,9 @@ class ImageCopies:
         """
         # Programs that ran before will hardly end now.
         was_before = not mapping.time_ns and mapping.pid not in self._attached
-        if self._fd < 0 or was_before or (mapping.file in self._considered and not is_new):
+        if was_before or (mapping.file in self._considered and not is_new):
             return
-        if not self._belongs(mapping.pid):
+        if not self.is_wanted(mapping):
             return
         self._considered.add(mapping.file)
         status = os.fstat(path_fd)
@@ -191,18 +180,9 @@ class ImageCopies:
             return
         is_elsewhere = has_other_root(mapping.pid)
         may_go = is_elsewhere or self._may_go(mapping, status)
-        facts = ImageCopy(
-            file=mapping.file,
-            build_id=build_id,
-            path=mapping.path.removesuffix(DELETED),
-            size=status.st_size,
-            pieces=[],
-            at=0,
-            ranges=[],
-            modified_ns=status.st_mtime_ns,
-        )
-        largest = LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
-        copied = Copied(facts, {(mapping.start, mapping.end): None}, largest)
+        facts = _facts(mapping, build_id, status.st_size, status.st_mtime_ns)
+        largest = largest_whole_bytes(is_elsewhere=is_elsewhere)
+        copied = Copied(facts, {(mapping.start, mapping.end): None}, status.st_uid, largest)
         fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
         try:
             if may_go or status.st_dev not in self._lasting:
@@ -219,6 +199,27 @@ class ImageCopies:
                 os.close(fd)
         self._copied.append(copied)
         self._latest[mapping.file] = copied
+
+    def is_wanted(self, mapping: MappingRecord) -> bool:
+        """Return whether the file of a mapping is one of those that are copied if needed."""
+        return self._fd >= 0 and self._belongs(mapping.pid)
+
+    def add_served(self, served: ServedFile, build_id: bytes) -> None:
+        """Copy a file from a FUSE file system, of which there is a copy in memory.
+
+        Raises:
+            OSError: there is no memory.
+        """
+        asked, answer = served.asked, served.answer
+        mapping = asked.mapping
+        if answer is None or len(self._copied) >= MOST_MAPPED_FILES:
+            return
+        facts = _facts(mapping, build_id, answer.size, answer.modified_ns)
+        ranges: dict[Range, None] = {(mapping.start, mapping.end): None}
+        copied = Copied(facts, ranges, asked.served_by, asked.largest_whole_bytes, is_served=True)
+        if self._copy(copied, served.fd, MOST_COPIED_BYTES):
+            self._copied.append(copied)
+            self._latest[mapping.file] = copied
 
     def finish(
         self, status_at: Callable[[bytes], os.stat_result | None]
@@ -258,7 +259,7 @@ class ImageCopies:
         self, copied: Copied, status_at: Callable[[bytes], os.stat_result | None]
     ) -> bool:
         facts = copied.facts
-        if facts.path.startswith(self._temporary):
+        if copied.is_served or facts.path.startswith(self._temporary):
             return False
         status = status_at(facts.path)
         if status is None or status.st_ino != facts.file[2]:
@@ -307,23 +308,17 @@ class ImageCopies:
         """
         pieces = pieces_of(fd, copied.facts.size, copied.largest_whole_bytes)
         size = sum(length for _, length in pieces)
-        owner = os.fstat(fd).st_uid
         if not pieces:
             return False
-        copied.is_left_out = not self._has_room(size, owner, most_bytes)
+        copied.is_left_out = not self._has_room(size, copied.owner, most_bytes)
         if copied.is_left_out:
             return True
         os.lseek(self._fd, self._end, os.SEEK_SET)
         for offset, length in pieces:
-            done = 0
-            while done < length:
-                count = os.sendfile(self._fd, fd, offset + done, length - done)
-                if not count:
-                    raise OSError
-                done += count
+            copy_piece(self._fd, fd, offset, length)
         copied.facts = copied.facts._replace(pieces=pieces, at=self._end)
         self._end += size
-        self._of_others += 0 if is_trusted(owner) else size
+        self._of_others += 0 if is_trusted(copied.owner) else size
         self._copies += 1
         return True
 
@@ -331,6 +326,16 @@ class ImageCopies:
         if self._copies >= MOST_COPIES or self._end + size > most_bytes:
             return False
         return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
+
+
+def _facts(mapping: MappingRecord, build_id: bytes, size: int, modified_ns: int) -> ImageCopy:
+    path = mapping.path.removesuffix(DELETED)
+    return ImageCopy(mapping.file, build_id, path, size, [], 0, [], modified_ns)
+
+
+def largest_whole_bytes(*, is_elsewhere: bool) -> int:
+    """Return the size up to which files are copied whole, of our own root or another one."""
+    return LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
 
 
 def has_other_root(pid: int) -> bool:
@@ -347,58 +352,3 @@ def _link_target(link: str) -> str:
         return os.readlink(link)
     except OSError:
         return ""
-
-
-def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
-    """Return the pieces of an ELF file that are copied, as (offset, length); none of other files.
-
-    Args:
-        fd: the file.
-        size: of it.
-        largest_whole_bytes: the size up to which it is copied whole.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    header = os.pread(fd, 64, 0)
-    if len(header) < 64 or header[:4] != b"\x7fELF":
-        return []
-    if size <= largest_whole_bytes:
-        return [(0, size)]
-    if header[:6] != _ELF64_LITTLE_ENDIAN:
-        return [(0, size)] if size <= LARGEST_COPY_BYTES else []
-    sections = _sections(fd, header, size)
-    naming = _without(size, (one for name, one in sections if name not in _NAMING))
-    return naming if sum(length for _, length in naming) <= LARGEST_COPY_BYTES else []
-
-
-def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]]:
-    """Yield name and place of the sections that take space in a file."""
-    table_at, each, count, names_row = _HEADER.unpack_from(header)
-    if each < _SECTION.size or not 0 < count <= MOST_SECTIONS or table_at > size:
-        return
-    table = os.pread(fd, each * count, table_at)
-    rows = [_SECTION.unpack_from(table, at) for at in range(0, len(table) - each + 1, each)]
-    if names_row >= len(rows):
-        return
-    _, _, names_at, names_size = rows[names_row]
-    if names_at > size:
-        return
-    names = os.pread(fd, min(names_size, LARGEST_STRINGS_BYTES), names_at)
-    for name_at, kind, begin, length in rows:
-        end = min(begin + length, size)
-        if kind != _SHT_NOBITS and begin < end:
-            yield names[name_at:].split(b"\0", 1)[0], (begin, end)
-
-
-def _without(size: int, left_out: Iterable[Range]) -> list[Range]:
-    """Return what is left of a file's bytes, as (offset, length)."""
-    pieces = []
-    at = 0
-    for begin, end in sorted(left_out):
-        if begin > at:
-            pieces.append((at, begin - at))
-        at = max(at, end)
-    if at < size:
-        pieces.append((at, size - at))
-    return pieces

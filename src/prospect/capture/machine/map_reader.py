@@ -49,7 +49,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from prospect.capture.machine.containers import ContainerNames
     from prospect.capture.machine.process_snapshot import Stat
@@ -162,12 +162,12 @@ class MapReader:
             self._look_at(pid, now_ns)
             self._spent_ns = spent_ns + time.thread_time_ns() - began_ns
 
-    def finish(self, fd: int, copies: tuple[Sequence[tuple[object, ...]], int] = ((), 0)) -> None:
+    def finish(self, fd: int, of_files: tuple[object, ...] = ((), 0, ())) -> None:
         """Look at all that still run a last time; write what `MappedFiles.finish` reads.
 
         Args:
             fd: takes it.
-            copies: see `ImageCopies.finish`, written with it.
+            of_files: see `ImageCopies.finish` and `FileReader.finish`, written with it.
         """
         limits = self._limits.finish()
         self._name_containers()
@@ -186,7 +186,7 @@ class MapReader:
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
         # If files may not grow so large, the recording, which would hold it, cannot either.
         try:  # noqa: SIM105 - contextlib takes 2 ms to import
-            tell(fd, (rows, packed, self._groups, limits, copies, self._containers))
+            tell(fd, (rows, packed, self._groups, limits, of_files, self._containers))
         except OSError:
             pass
 

@@ -4,8 +4,8 @@ A file is identified by the device and inode of its MMAP2 record. It is opened w
 it mapped (``/proc/PID/map_files``, for root), as the process's executable, or at its path, for
 other users below the process's root too, if device and inode are the recorded ones there. It is
 read once, and again if its size, or its time of modification or change, is another when it is
-mapped again. No file on a FUSE file system is opened: its server could make the reader wait for
-ever.
+mapped again. A file on a FUSE file system, whose server could make the reader wait for ever, is
+read by a child (`served_files`) if it would be copied.
 
 Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".
 """
@@ -18,18 +18,33 @@ import stat
 import struct
 import time
 
-from prospect.capture.capture_limits import MOST_FILE_SEGMENTS, MOST_NOTES_BYTES
-from prospect.capture.kernel.procfs import living_thread, read_if_there
-from prospect.capture.machine.image_copies import DELETED, ImageCopies
+from prospect.capture.capture_limits import (
+    MOST_FILE_SEGMENTS,
+    MOST_MAPPED_FILES,
+    MOST_NOTES_BYTES,
+    MOST_RANGES,
+    MOST_SERVED_TRIES,
+    SERVED_AGAIN_S,
+    SERVED_LAST_WORD_S,
+)
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.machine.image_copies import (
+    ImageCopies,
+    has_other_root,
+    largest_whole_bytes,
+)
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
-from prospect.capture.machine.mapping_records import MappingRecord, drained
+from prospect.capture.machine.mapping_records import DELETED, MappingRecord, drained
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.runtime_processes import FirstRuntime, JvmNews
+from prospect.capture.machine.served_file_copier import Asked, Outcome, mapped_links
+from prospect.capture.machine.served_files import ServedFiles
 from prospect.capture.machine.synthesis import Map
 from prospect.files.child import told
+from prospect.files.rights import EVERYBODY
 from prospect.light import monotonic_ns
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +53,10 @@ if TYPE_CHECKING:
 
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.machine.read_files import ReadFiles
+    from prospect.capture.machine.served_files import ServedFile
 
     File = tuple[int, int, int]
+    Identity = tuple[int, int, int, bytes]
 
 # How long mappings gather before they are looked at: a build makes thousands a second.
 _GATHER_S = 0.02
@@ -58,12 +75,36 @@ _SEGMENTS = {_ELF64: struct.Struct("<I4xQ16xQ16x"), _ELF32: struct.Struct("<II8x
 
 
 class _Version(NamedTuple):
-    """A file as it was when it was last looked at: a row, and what identifies it."""
+    """A file as it was when it was last looked at.
+
+    Attributes:
+        row: in the results.
+        identity: size, times of modification and change; on FUSE also the path: the next file
+            system that is mounted may get the same number, and give its files the same inodes.
+        build_id: b"" for none.
+        until_ns: when it was looked at.
+    """
 
     row: int
-    identity: tuple[int, int, int]
+    identity: Identity
     build_id: bytes
     until_ns: int
+
+
+class _OnFuse(Record, frozen=False):
+    """A file on a FUSE file system, by one of its paths.
+
+    Attributes:
+        mappings: since it was asked for, until the answer.
+        is_awaited: whether there is no answer yet.
+        answered_s: when the last answer came.
+        failures: answers without content.
+    """
+
+    mappings: list[MappingRecord]
+    is_awaited: bool = False
+    answered_s: float = 0.0
+    failures: int = 0
 
 
 class Watched(NamedTuple):
@@ -110,17 +151,19 @@ def serve(
     family = tuple(filter(lambda pid: pid > 0, (watched.command_pid, *watched.attached)))
     family = () if watched.of_all else family
     copies = ImageCopies(watched.copies_fd, watched.begun_ns, watched.attached, family)
-    reader = FileReader(found, copies)
+    served = ServedFiles() if watched.copies_fd >= 0 else None
+    reader = FileReader(found, copies, served)
     maps = MapReader(watched.command_pid, attached=watched.attached)
     python = FirstRuntime(watched.python_fd)
     jvms = JvmNews(watched.jvms_fd)
     before_fd, before = before_fds
     poll = select.poll()
-    for fd in (stop_fd, before_fd, *rings):
+    for fd in (stop_fd, before_fd, *((served.fd,) if served else ()), *rings):
         poll.register(fd, select.POLLIN)
     is_over = False
     while not is_over:
-        ready = _ready(poll, sooner(maps.wait_ms(), python.wait_ms()), before_fd)
+        wait_ms = sooner(maps.wait_ms(), python.wait_ms())
+        ready = _ready(poll, sooner(wait_ms, served.wait_ms() if served else None), before_fd)
         is_over = stop_fd in ready
         sent = _sent_before(before_fd, before) if before_fd in ready else None
         mappings = list(drained(rings.values(), found))
@@ -142,7 +185,8 @@ def serve(
         if not is_over:
             is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
     reader.look(drained(rings.values(), found))
-    maps.finish(before, copies.finish(reader.status_at))
+    child_pids = reader.finish()
+    maps.finish(before, (*copies.finish(reader.status_at), child_pids))
 
 
 def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
@@ -184,13 +228,26 @@ def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
 class FileReader:
     """Knows the files that were mapped so far."""
 
-    def __init__(self, found: ReadFiles, copies: ImageCopies | None = None) -> None:
-        """Know none."""
+    def __init__(
+        self,
+        found: ReadFiles,
+        copies: ImageCopies | None = None,
+        served: ServedFiles | None = None,
+    ) -> None:
+        """Know none.
+
+        Args:
+            found: takes what is read.
+            copies: takes files that may be gone.
+            served: reads files on FUSE file systems, None to leave these out.
+        """
         self._found = found
         self._copies = copies or ImageCopies()
         self._versions: dict[File, _Version] = {}
         self._since_epoch_ns = time.time_ns() - monotonic_ns()
         self._mounts = Mounts()
+        self._served = served
+        self._asked: dict[tuple[File, bytes], _OnFuse] = {}
 
     def look(self, mappings: Iterator[MappingRecord]) -> None:
         """Look at the files of some mappings, each once: the newest is likeliest to be there."""
@@ -204,6 +261,24 @@ class FileReader:
         for file, mapping in newest.items():
             self._look_at(mapping, first_ns[file])
         self._copies.see(ranges)
+        if self._served:
+            for mapping in ranges if self._asked else ():
+                asked = self._asked.get((mapping.file, mapping.path))
+                if asked and asked.is_awaited and len(asked.mappings) < MOST_RANGES:
+                    asked.mappings.append(mapping)
+            self._take_served(self._served)
+
+    def finish(self) -> list[int]:
+        """Take the last answers about files on FUSE file systems; return the children that read."""
+        if not self._served:
+            return []
+        until_s = time.monotonic() + SERVED_LAST_WORD_S
+        while self._served.is_busy and (left_s := until_s - time.monotonic()) > 0:
+            select.select((self._served.fd,), (), (), left_s)
+            self._take_served(self._served)
+        self._served.close()
+        self._found.count(late=sum(one.is_awaited for one in self._asked.values()))
+        return self._served.pids
 
     def status_at(self, path: bytes) -> os.stat_result | None:
         """Return the status of the file at a path of our root, None for none."""
@@ -215,49 +290,120 @@ class FileReader:
     def _look_at(self, mapping: MappingRecord, first_ns: int) -> None:
         fd = self._mounts.open_mapped(mapping)
         if fd < 0:
-            self._found.count(late=1)
+            if not (self._served and self._ask(mapping, first_ns, self._served)):
+                self._found.count(late=1)
             return
         try:
             status = os.fstat(fd)
-            known = self._versions.get(mapping.file)
             # A user can set back the time of modification of a file.
-            identity = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            now_ns = monotonic_ns()
-            is_same = known is not None and known.identity == identity
+            identity = status.st_size, status.st_mtime_ns, status.st_ctime_ns, b""
+            known = self._versions.get(mapping.file)
             build_id = b""
-            if not is_same and stat.S_ISREG(status.st_mode):
+            if known and known.identity == identity:
+                build_id = known.build_id
+            elif stat.S_ISREG(status.st_mode):
                 build_id = _read_build_id(fd)
-                # It may have been renamed or unlinked, or its mode changed.
-                is_same = bool(build_id) and known is not None and known.build_id == build_id
-            if known and is_same:
-                self._found.extend(known.row, now_ns)
-                self._versions[mapping.file] = known._replace(identity=identity, until_ns=now_ns)
-                self._copies.consider(mapping, fd, known.build_id, is_new=False)
-                return
-            since_ns = self._valid_since(status, known, now_ns)
-            if 0 < first_ns < since_ns:
-                self._found.count(late=1)
-            path = mapping.path.removesuffix(DELETED)
-            row = self._found.add(ReadFile(*mapping.file, since_ns, now_ns, build_id, path))
-            if row >= 0:
-                self._versions[mapping.file] = _Version(row, identity, build_id, now_ns)
-            self._copies.consider(mapping, fd, build_id, is_new=True)
+            is_new = self._note(mapping, first_ns, identity, build_id)
+            self._copies.consider(mapping, fd, build_id, is_new=is_new)
         except OSError:
             self._found.count(late=1)
         finally:
             os.close(fd)
 
-    def _valid_since(self, status: os.stat_result, known: _Version | None, now_ns: int) -> int:
+    def _note(
+        self, mapping: MappingRecord, first_ns: int, identity: Identity, build_id: bytes
+    ) -> bool:
+        """Note what a file holds now; return whether that is new."""
+        known = self._versions.get(mapping.file)
+        now_ns = monotonic_ns()
+        is_same = known is not None and known.identity == identity
+        # It may have been renamed or unlinked, or its mode changed.
+        is_same |= bool(build_id) and known is not None and known.build_id == build_id
+        if known and is_same:
+            self._found.extend(known.row, now_ns)
+            self._versions[mapping.file] = known._replace(identity=identity, until_ns=now_ns)
+            return False
+        since_ns = self._valid_since(identity, known, now_ns)
+        if 0 < first_ns < since_ns:
+            self._found.count(late=1)
+        path = mapping.path.removesuffix(DELETED)
+        row = self._found.add(ReadFile(*mapping.file, since_ns, now_ns, build_id, path))
+        if row >= 0:
+            self._versions[mapping.file] = _Version(row, identity, build_id, now_ns)
+        return True
+
+    def _ask(self, mapping: MappingRecord, first_ns: int, served: ServedFiles) -> bool:
+        """Have a file on a FUSE file system read; return False if it is none or will not be."""
+        key = mapping.file, mapping.path
+        file = self._asked.get(key) or _OnFuse([])
+        if file.is_awaited:
+            return True
+        known = self._versions.get(mapping.file)
+        if known and known.identity[3] != mapping.path:
+            known = None
+        if time.monotonic() - file.answered_s < SERVED_AGAIN_S:
+            if known:
+                self._note(mapping, first_ns, known.identity, known.build_id)
+                return True
+            if file.failures >= MOST_SERVED_TRIES:
+                return False
+        served_by = self._mounts.server_of(mapping)
+        if served_by is None or not self._copies.is_wanted(mapping):
+            return False
+        if key not in self._asked and len(self._asked) >= MOST_MAPPED_FILES:
+            return False
+        self._asked[key] = file
+        largest = largest_whole_bytes(is_elsewhere=has_other_root(mapping.pid))
+        facts = known.identity[:3] if known else ()
+        file.is_awaited = served.ask(Asked(mapping, first_ns, served_by, largest, facts))
+        return file.is_awaited
+
+    def _take_served(self, served: ServedFiles) -> None:
+        """Take what was read of files on FUSE file systems; have others read."""
+        for one in served.answers():
+            mapping = one.asked.mapping
+            file = self._asked[mapping.file, mapping.path]
+            file.is_awaited, file.answered_s = False, time.monotonic()
+            try:
+                self._note_served(one)
+            except OSError:
+                file.failures += 1
+                self._found.count(late=1)
+            self._copies.see(file.mappings)
+            file.mappings.clear()
+        served.start()
+
+    def _note_served(self, one: ServedFile) -> None:
+        """Note what a file on a FUSE file system holds, and keep a copy of it if that is new.
+
+        Raises:
+            OSError: it was not read, or there is no memory.
+        """
+        answer, mapping = one.answer, one.asked.mapping
+        if answer is None:
+            raise FileNotFoundError
+        known = self._versions.get(mapping.file)
+        identity = answer.size, answer.modified_ns, answer.changed_ns, mapping.path
+        if answer.outcome == Outcome.COPIED:
+            build_id = _read_build_id(one.fd)
+        elif known and known.identity == identity:
+            build_id = known.build_id
+        else:
+            raise FileNotFoundError  # a file at another path was read meanwhile
+        if self._note(mapping, one.asked.first_ns, identity, build_id):
+            self._copies.add_served(one, build_id)
+
+    def _valid_since(self, identity: Identity, known: _Version | None, now_ns: int) -> int:
         """Return since when a file has held what it holds.
 
         A file that was seen before with other contents shows it not by its time of modification,
         which `cp -p` sets, but its time of change, which nobody can set.
         """
+        _, modified_ns, changed_ns, _ = identity
         if known:
-            changed_ns = status.st_ctime_ns - self._since_epoch_ns
-            return max(known.until_ns, min(changed_ns, now_ns))
-        modified_ns = status.st_mtime_ns - self._since_epoch_ns
-        return modified_ns if 0 < modified_ns <= now_ns else 0
+            return max(known.until_ns, min(changed_ns - self._since_epoch_ns, now_ns))
+        since_ns = modified_ns - self._since_epoch_ns
+        return since_ns if 0 < since_ns <= now_ns else 0
 
 
 class Mounts:
@@ -284,23 +430,22 @@ class Mounts:
         if devices is None:
             devices = self._devices[major, minor] = {os.makedev(major, minor)}
         for link, is_path in self._places(mapping):
+            fd = -1
             try:
                 fd = os.open(link, _PATH_ONLY)
+                status = os.fstat(fd)
             except (OSError, ValueError):
-                continue
-            status = os.fstat(fd)
-            if status.st_ino == inode and (status.st_dev in devices or not is_path):
+                status = None
+            if status and status.st_ino == inode and (status.st_dev in devices or not is_path):
                 devices.add(status.st_dev)
                 return fd
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
         return -1
 
     def _places(self, mapping: MappingRecord) -> Iterator[tuple[bytes, bool]]:
         """Return the places to look at, and whether each is a path, which can name any file."""
-        yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end), False
-        yield b"/proc/%d/exe" % mapping.pid, False
-        if (thread := living_thread(mapping.pid)) != mapping.pid:
-            yield b"/proc/%d/map_files/%x-%x" % (thread, mapping.start, mapping.end), False
+        yield from ((link, False) for link in mapped_links(mapping))
         if mapping.path.startswith(b"/") and not self.are_served(mapping.path):
             yield mapping.path, True
         # Users have no map_files. Their own processes cannot lead them to what others serve.
@@ -318,6 +463,15 @@ class Mounts:
             self._own_looked, self._own_served = now, tuple(point for _, point in mounts)
         served = self._own_served
         return any(path == point or path.startswith(point + b"/") for point in served)
+
+    def server_of(self, mapping: MappingRecord) -> int | None:
+        """Return whose program serves the FUSE file system of a mapping, None if it is no FUSE.
+
+        The table of another process numbers users as a namespace does: EVERYBODY then.
+        """
+        if (served_by := _served_by(mapping, "self")) is not None:
+            return served_by
+        return None if _served_by(mapping, str(mapping.pid)) is None else EVERYBODY
 
     def _is_plain(self, mapping: MappingRecord) -> bool:
         """Return whether the file system of a mapping is known not to be FUSE.
@@ -346,6 +500,17 @@ def _served_mounts(path: str) -> list[tuple[bytes, bytes]]:
     lines = (line for line in read_if_there(path).splitlines() if _is_fuse(line))
     fields = (line.split(b" ") for line in lines)
     return [(words[2], _unescaped(words[4])) for words in fields]
+
+
+def _served_by(mapping: MappingRecord, who: str) -> int | None:
+    """Return the user that serves a mapping's file system by a mount table, None if none does."""
+    for line in read_if_there(f"/proc/{who}/mountinfo").splitlines():
+        words = line.split(b" ")
+        if words[2] == b"%d:%d" % mapping.file[:2] and _is_fuse(line):
+            options = dict(option.partition(b"=")[::2] for option in words[-1].split(b","))
+            user = options.get(b"user_id", b"")
+            return int(user) if user.isdigit() else EVERYBODY
+    return None
 
 
 def _is_fuse(mountinfo_line: bytes) -> bool:

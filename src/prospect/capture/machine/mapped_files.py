@@ -46,6 +46,7 @@ class MappedFiles(Closing):
 
     Attributes:
         reader: the reader's process.
+        child_pids: of the children of the reader, once finished.
         python_fd: has a byte to read once Python runs, and is at its end if nobody looks for
             that; -1 if that is not wanted.
         jvms_fd: gives the processes that map HotSpot, as `runtime_processes` writes them.
@@ -82,6 +83,7 @@ class MappedFiles(Closing):
         self.limits: list[str] = []
         self._found = ReadFiles()
         self.documents: dict[str, object] = {}
+        self.child_pids: list[int] = []
         self.copies: list[ImageCopy] = []
         self.copies_fd = os.memfd_create("mapped-copies", os.MFD_CLOEXEC) if copies else -1
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
@@ -194,7 +196,7 @@ class MappedFiles(Closing):
 
     def _take_copies(self) -> None:
         told_words = told(self._before)
-        rows, left_out = told_words[4] if told_words else ((), 0)
+        rows, left_out, self.child_pids = told_words[4] if told_words else ((), 0, [])
         if rows:
             from prospect.capture.machine.image_copies import ImageCopy  # noqa: PLC0415 - few recordings have copies
 

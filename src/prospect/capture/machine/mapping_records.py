@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     File = tuple[int, int, int]
 
+# The kernel appends it to the path of a file that was removed.
+DELETED = b" (deleted)"
 _HEADER = struct.Struct("=" + HEADER)
 _MMAP2 = record_struct(abi.PERF_RECORD_MMAP2, "=")
 _TIME_BYTES = 8
