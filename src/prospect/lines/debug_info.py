@@ -165,6 +165,11 @@ class BoundedReader:
         self._left_bytes = ReadBudget.of_environment().most_bytes
         self._used_s: dict[int, float] = {}
 
+    @property
+    def left_bytes(self) -> int:
+        """How much memory further files may take."""
+        return self._left_bytes
+
     def convert(self, data: bytes | memoryview, uid: int) -> bytes | None:
         """Make a symcache; None for what cannot be read within what is left.
 

@@ -8,6 +8,7 @@ which each of these units is one function without a name. Only units that were h
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from prospect.lines.conversion import convert
 from prospect.lines.debug_info import load_address
 from prospect.lines.dwarf import DwarfError, as_leb128, section
 from prospect.lines.dwarf_file import elf_of_sections, line_table
-from prospect.lines.lines_limits import MOST_RANGES
+from prospect.lines.lines_limits import LARGEST_SECTION_BYTES, MOST_RANGES
 from prospect.lines.symcache import (
     Frames,
     SymCache,
@@ -161,17 +162,17 @@ class LineTables:
         """Read the tables of units, all at once."""
         if not rows:
             return
-        units = self._known_units()
+        known = self._known_units()
+        units = [known[row] for row in rows]
+        is_ours = is_trusted(self.speaks_for)
+        # A strangers' file is copied twice before it is read.
+        most_bytes = LARGEST_SECTION_BYTES if is_ours else self._reader.left_bytes // 4
         try:
-            whole = _functions_of(self._holder, [units[row] for row in rows], self._load_address)
+            whole = _functions_of(self._holder, units, self._load_address, most_bytes)
         except (DwarfError, OverflowError):
             made = None
         else:
-            made = (
-                convert(whole)
-                if is_trusted(self.speaks_for)
-                else self._reader.convert(whole, self.speaks_for)
-            )
+            made = convert(whole) if is_ours else self._reader.convert(whole, self.speaks_for)
         self._contents.update(dict.fromkeys(rows, made))
 
     def _look_up(self, svma: NDArray[np.uint64], unit_of: NDArray[np.int64]) -> Frames:
@@ -201,22 +202,29 @@ class _Tables:
 
     Attributes:
         content: the tables, concatenated.
+
+    Args:
+        lines: .debug_line.
+        most_bytes: how much the tables may take together.
     """
 
-    def __init__(self, lines: memoryview) -> None:
+    def __init__(self, lines: memoryview, most_bytes: int) -> None:
         self.content = bytearray()
         self._lines = lines
+        self._most_bytes = most_bytes
         self._known: dict[tuple[int, int], tuple[int, NDArray[np.uint64]]] = {}
 
     def add(self, unit: UnitEntry) -> tuple[int, NDArray[np.uint64]]:
         """Add a unit's table; return its offset in the content, and where its sequences begin.
 
         Raises:
-            DwarfError: it is outside of its section.
+            DwarfError: it is outside of its section, or there is no room for it.
         """
         key = unit.line_offset, unit.address_bytes
         if key not in self._known:
             table = line_table(self._lines, unit.line_offset)
+            if len(self.content) + len(table) > self._most_bytes:
+                raise DwarfError("too large line tables")
             self._known[key] = len(self.content), _sequences(table, unit.address_bytes)
             self.content += table
         return self._known[key]
@@ -225,7 +233,7 @@ class _Tables:
 def _sequences(table: memoryview, address_bytes: int) -> NDArray[np.uint64]:
     """Return u64[s] where sequences of a line table may begin, in order."""
     begins = re.finditer(bytes([0, 1 + address_bytes, _DW_LNE_SET_ADDRESS]), table)
-    after = (begin.end() for begin in begins)
+    after = (begin.end() for begin in itertools.islice(begins, MOST_RANGES))
     addresses = {int.from_bytes(table[at : at + address_bytes], "little") for at in after}
     return np.array(sorted(addresses), np.uint64)
 
@@ -264,13 +272,24 @@ def _by_sequence(
     return np.stack([begin, end], axis=1)
 
 
-def _functions_of(holder: ElfImage, units: Iterable[UnitEntry], address: int) -> bytes:
+def _functions_of(
+    holder: ElfImage, units: Iterable[UnitEntry], address: int, most_bytes: int
+) -> bytes:
     """Make an ELF file in which each of some units is one function without a name.
 
+    Args:
+        holder: the image with their tables.
+        units: the units.
+        address: SVMA that the image counts from; the file made says the same.
+        most_bytes: how much the tables and their file names may take, each.
+
     Raises:
-        DwarfError: a line table is outside of its section, or there are too many ranges.
+        DwarfError: a line table is outside of its section, or they take too much.
     """
-    tables = _Tables(section(holder, b".debug_line"))
+    tables = _Tables(section(holder, b".debug_line"), most_bytes)
+    file_names = section(holder, b".debug_line_str")
+    if len(file_names) > most_bytes:
+        raise DwarfError("too many names of files")
     made_units, made_ranges = bytearray(), bytearray()
     ranges_left = MOST_RANGES
     for unit in units:
@@ -294,8 +313,8 @@ def _functions_of(holder: ElfImage, units: Iterable[UnitEntry], address: int) ->
         {
             b".debug_info": bytes(made_units),
             b".debug_abbrev": _ABBREVIATIONS,
-            b".debug_line": bytes(tables.content),
-            b".debug_line_str": section(holder, b".debug_line_str"),
+            b".debug_line": memoryview(tables.content),
+            b".debug_line_str": file_names,
             b".debug_ranges": bytes(made_ranges),
         },
     )
