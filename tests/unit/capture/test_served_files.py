@@ -20,6 +20,7 @@ from prospect.capture.machine.read_files import ReadFiles
 from prospect.capture.machine.served_file_copier import Asked, Outcome, take_on_rights_of
 from prospect.capture.machine.served_files import ServedFiles
 from prospect.elf.image import ElfImage
+from prospect.files.child import Child
 
 ID, OTHER_ID = bytes(range(1, 21)), bytes(range(2, 22))
 DEBUG = Section(".debug_info", b"\1" * 0x8000)
@@ -132,6 +133,23 @@ def test_a_child_that_is_held_up_is_given_up_and_so_is_its_file_system(
     assert not served.ask(asked(program))
     assert not served.is_busy
     assert not any(Path(f"/proc/{pid}").exists() for pid in served.pids)
+
+
+def test_after_some_children_that_cannot_be_killed_nothing_is_read(served, program, monkeypatch):
+    left = []
+    monkeypatch.setattr(served_files, "copy_files", held_up)
+    monkeypatch.setattr(served_files, "SERVED_ANSWER_S", 0.1)
+    monkeypatch.setattr(served_files, "MOST_LOST_CHILDREN", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(Child, "kill", lambda child, *_: left.append(child))
+        for number in (1, 2):
+            one = asked(program)
+            other = one._replace(mapping=one.mapping._replace(file=(0, number, 5)))
+            assert [answer for _, answer, _ in answers(served, other)] == [None]
+        assert not served.ask(asked(program))
+    assert len(left) == 2
+    for child in left:
+        child.kill()
 
 
 def test_one_child_reads_from_a_file_system_and_holds_nothing_else(served, program, monkeypatch):
