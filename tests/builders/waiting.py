@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +20,12 @@ def wait_for(condition: Callable[[], Found]) -> Found:
         assert time.monotonic() < deadline, condition
         time.sleep(0.01)
     return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used: on a busy machine a second is any part of it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_until_it_watches(pid: int) -> None:

@@ -4,7 +4,9 @@ import shutil
 import subprocess
 
 import pytest
-from tests.builders.recordings import PROGRAMS, PROSPECT, record
+
+from builders.command_line import run_here
+from builders.recordings import PROGRAMS, PROSPECT, record
 
 pytestmark = [
     pytest.mark.live,
@@ -24,9 +26,9 @@ def classes(tmp_path_factory):
 
 
 def folded(file):
-    command = [*PROSPECT, "report", "-V2", "--format", "folded", "--inline", str(file)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    for line in lines:
+    shown = run_here("report", "-V2", "--format", "folded", "--inline", file)
+    assert shown.returncode == 0, shown.stderr
+    for line in shown.stdout.decode().splitlines():
         stack, _, count = line.rpartition(" ")
         yield [frame.partition("_[")[0] for frame in stack.split(";")], int(count)
 
@@ -68,7 +70,7 @@ def test_a_program_that_was_started_before(classes, tmp_path, flags):
         assert program.stdout.readline() == b"begun 0\n"
         file = tmp_path / "run.data"
         line = [*PROSPECT, "record", "--no-python", "--call-graph", "auto", "-H", "1000"]
-        line += ["-p", str(program.pid), "--for", "1.5", "-o", str(file)]
+        line += ["-p", str(program.pid), "--for", "1", "-o", str(file)]
         subprocess.run(line, check=True, capture_output=True, timeout=100)
     finally:
         program.kill()

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 HOT_SCRIPT = """
 function busyOne(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) % 1000003; return s }
-const end = Date.now() + 1000; let t = 0; while (Date.now() < end) t += busyOne(50000)
+const end = Date.now() + 400; let t = 0; while (Date.now() < end) t += busyOne(50000)
 if (t < 0) console.log(t)
 """
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -179,7 +179,7 @@ def test_a_map_file_is_kept_though_its_process_deletes_it(jit, tmp_path):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="makes namespaces with unshare")
 def test_a_container_takes_its_map_files_with_it(jit, tmp_path):
     file = tmp_path / "recording"
-    script = 'mount -t tmpfs none /tmp && exec "$0" map 2'
+    script = 'mount -t tmpfs none /tmp && exec "$0" map 0.5'
     # The program lies outside of /tmp, which the container hides.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         program = shutil.copy(jit, directory)
@@ -219,7 +219,7 @@ def test_node_functions_are_named(tmp_path, option, source):
 def test_java_methods_are_named(tmp_path):
     file = tmp_path / "recording"
     options = ["-J-XX:+UnlockDiagnosticVMOptions", "-J-XX:+DumpPerfMapAtExit"]
-    key = ["-genkeypair", "-alias", "a", "-dname", "CN=a", "-keyalg", "RSA", "-keysize", "3072"]
+    key = ["-genkeypair", "-alias", "a", "-dname", "CN=a", "-keyalg", "RSA", "-keysize", "2048"]
     store = ["-keystore", tmp_path / "keys", "-storepass", "secret"]
     record(file, "keytool", *options, *key, *store)
     profile = prospect.open(file)
@@ -238,7 +238,7 @@ def newer_python() -> str:
     return ""
 
 
-CALLS = "def deep(n): return n and deep(n - 1)\nfor _ in range(20000): deep(500)\n"
+CALLS = "def deep(n): return n and deep(n - 1)\nfor _ in range(8000): deep(500)\n"
 
 
 def test_python_functions_are_named(tmp_path):

@@ -17,7 +17,10 @@ from builders.recordings import prospect_by_timer
 from prospect.estimate.accounting.lateness import USUAL_SHARE, late_shares, sample_lateness
 from prospect.profile.model import CPUMODE_KERNEL, CPUMODE_USER
 
-pytestmark = pytest.mark.live
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.nightly,  # the figures are tested with made-up samples; here the host decides
+]
 
 # A process sets a timer again and again, each time with interrupts masked; then it fills user space
 # with zeros, with interrupts on all the time; both in turn, as the host delays all more at

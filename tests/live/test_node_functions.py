@@ -16,7 +16,7 @@ import pytest
 from builders.command_line import running
 from builders.examples import nightly
 from builders.recordings import PROGRAMS, PROSPECT, build_program
-from builders.waiting import wait_for
+from builders.waiting import cpu_seconds, wait_for
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
 from prospect.analysis.pipeline import build_profile
@@ -35,8 +35,8 @@ FUNCTIONS = (
 # At 2,000 Hz: four standard deviations of a share of 2,000 samples. What runs between two parts of
 # an async function has no caller.
 SECONDS, SLACK = 1, 0.045
-# User time of a process that runs already, in hundredths of a second.
-TICKS = 50
+# CPU time of a process that runs already.
+RUNS_S = 0.5
 
 
 def is_known():
@@ -130,9 +130,8 @@ def test_a_process_that_runs_already(tmp_path):
     file = tmp_path / "perf.data"
     with running([NODE, str(PROGRAM), "30"], stdout=subprocess.DEVNULL) as program:
         # It has begun to run its functions by then.
-        stat = Path(f"/proc/{program.pid}/stat")
-        wait_for(lambda: int(stat.read_text().rpartition(")")[2].split()[11]) >= TICKS)
-        recorder = [*PROSPECT, "record", "-H", "1000", "-p", str(program.pid), "--for", "5"]
+        wait_for(lambda: cpu_seconds(program.pid) >= RUNS_S)
+        recorder = [*PROSPECT, "record", "-H", "1000", "-p", str(program.pid), "--for", "2"]
         subprocess.run([*recorder, "-o", file], capture_output=True, timeout=120, check=True)
     names = {name for chain in chains(file) for name, _ in chain}
     assert "spin" in names
@@ -145,7 +144,7 @@ def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_pat
     program = build_program(tmp_path, "node", "-mno-red-zone", "-rdynamic", source="false_node")
     file = tmp_path / "perf.data"
     recorder = [*PROSPECT, "record", "-H", "1000", "-o", file]
-    subprocess.run([*recorder, program, mode, "1"], check=True, capture_output=True, timeout=120)
+    subprocess.run([*recorder, program, mode, "0.4"], check=True, capture_output=True, timeout=120)
     with open_recording(str(file)) as recording:
         limits = recording.info.extras["limits"]
         stacks = decode(recording.blocks(), recording.info.events, []).runtimes

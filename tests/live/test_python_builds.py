@@ -46,11 +46,13 @@ import time
 calls()
 outside(time.process_time() + 0.4)
 """
+# The thread has 1,400 samples at 2,000 Hz.
 THREADS = """
 import threading, time
+time.sleep(0.3)  # by its end the reader of frames is there
 stop = threading.Event()
 def work():
-    while time.thread_time() < 1.5:
+    while time.thread_time() < 0.7:
         sum(range(1000))
 first = threading.Thread(target=work)
 first.start()

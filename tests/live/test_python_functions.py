@@ -25,7 +25,7 @@ from builders.pythons import Python, every_python, python_of
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
-from builders.waiting import wait_for
+from builders.waiting import cpu_seconds, wait_for
 from prospect.abi import runtime_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
@@ -203,12 +203,6 @@ def python_functions(profile, pid):
         name = profile.functions.name[row]
         hits[name] = hits.get(name, 0) + count
     return hits
-
-
-def cpu_seconds(pid):
-    """CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parallel

@@ -21,6 +21,7 @@ from builders.command_line import run_here, running
 from builders.examples import nightly
 from builders.pythons import every_python
 from builders.recordings import PROGRAMS
+from builders.waiting import cpu_seconds, wait_for
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.capture.events import event_choice
@@ -233,12 +234,6 @@ def test_another_user_sees_the_functions_of_a_program(words, place):
     assert set(FUNCTIONS) <= set(itertools.chain.from_iterable(found))
 
 
-def cpu_ticks(pid):
-    """The clock ticks of CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return sum(map(int, fields[11:13]))
-
-
 @pytest.mark.parallel
 @needs_another_user
 @pytest.mark.parametrize(
@@ -252,9 +247,7 @@ def test_another_user_attaches_to_a_program(source, function, place):
     interpreter = "node" if source.endswith(".js") else python_of_another_user()
     line = [interpreter, str(program), "30"]
     with running(line, stdout=subprocess.DEVNULL, env=environment, **WHO) as started:
-        until = time.monotonic() + 60
-        while cpu_ticks(started.pid) < 40 and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_for(lambda: cpu_seconds(started.pid) >= 0.4)
         recorder = [*prospect_of_another_user(), "record", "-p", str(started.pid), "--for", "0.7"]
         ran = subprocess.run(
             [*recorder, "-o", "perf.data"],

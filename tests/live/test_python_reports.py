@@ -69,7 +69,7 @@ def recording():
     program, file = directory / "work.py", directory / "perf.data"
     program.write_text(PROGRAM)
     line = [*PROSPECT, "record", "--off-cpu", "-H", "500", "-o", str(file), sys.executable]
-    subprocess.run([*line, str(program), "1"], check=True, capture_output=True, timeout=60)
+    subprocess.run([*line, str(program), "0.5"], check=True, capture_output=True, timeout=60)
     program.unlink()
     (directory / HOME).mkdir()
     os.chown(directory / HOME, NOBODY, NOBODY)

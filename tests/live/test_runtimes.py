@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.command_line import run_here
 from builders.recordings import PROGRAMS, PROSPECT
 from prospect.abi import bpf
 from prospect.abi import runtime_frames as wire
@@ -66,15 +67,22 @@ def ran(*command, timeout=120):
     ).stdout
 
 
+def shown(*words):
+    """Return what a command says of a recording."""
+    done = run_here(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
 def recorded(tmp_path, program, *options):
     """Return what a program says of itself, and the stacks that were recorded of it."""
     command, script = program
     if not shutil.which(command):
         pytest.skip(f"no {command} is installed")
     file = tmp_path / "perf.data"
-    line = [command, *options, str(PROGRAMS / script), "1"]
-    told = json.loads(ran(*PROSPECT, "record", "-H", "1000", "-o", str(file), *line))
-    folded = ran(*PROSPECT, "report", "-V2", "--format", "folded", str(file))
+    line = [command, *options, str(PROGRAMS / script), "0.5"]
+    told = json.loads(ran(*PROSPECT, "record", "-H", "2000", "-o", str(file), *line))
+    folded = shown("report", "-V2", "--format", "folded", file)
     rows = (row.rpartition(" ") for row in folded.splitlines())
     return file, told, [(stack.split(";"), int(count)) for stack, _, count in rows]
 
@@ -108,9 +116,9 @@ def check_shares(told, stacks):
 def test_each_function_has_its_share(program, options, tmp_path):
     file, told, stacks = recorded(tmp_path, program, *options)
     check_shares(told, stacks)
-    text = ran(*PROSPECT, "report", "--format", "json", str(file))
+    text = shown("report", "--format", "json", file)
     assert f'"object_kind": "{program[0]}"' in text.replace('":"', '": "')
-    source = ran(*PROSPECT, "annotate", "--source", "recursion", str(file))
+    source = shown("annotate", "--source", "recursion", file)
     assert "n < 2" in source
 
 
@@ -122,6 +130,6 @@ def test_c_functions_of_ruby_have_rows(tmp_path):
     calls = re.compile(r"Enumerable#inject[^;]*;Range#each[^;]*;block \(2 levels\) in <main>")
     assert any(calls.search(line) for line in lines)
     assert not any("[not read]" in line for line in lines)
-    report = ran(*PROSPECT, "report", "-m", "0", "--format", "csv", str(file))
+    report = shown("report", "-m", "0", "--format", "csv", file)
     found = {(row["function"], row["object_kind"]) for row in csv.DictReader(io.StringIO(report))}
     assert ("Array#sort!", "ruby") in found

@@ -81,7 +81,7 @@ def test_books_of_a_recorder_in_a_time_namespace_balance(tmp_path):
 
 
 def test_books_of_an_idle_machine_balance(tmp_path):
-    profile = profile_of(tmp_path / "r", "sleep", "1")
+    profile = profile_of(tmp_path / "r", "sleep", "0.5")
     accounting = sample_accounting_of(profile)
     idle = accounted(profile)["Idle (process zero)"]
     assert idle.sampled_s == pytest.approx(idle.accounted_s, abs=0.02 * 3 + 0.05)
@@ -90,14 +90,14 @@ def test_books_of_an_idle_machine_balance(tmp_path):
 
 @pytest.mark.parallel
 def test_books_of_a_busy_machine_balance(tmp_path):
-    profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 1.0))
+    profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 0.6))
     counts = sample_accounting_of(profile).by_cpu
     assert (counts.recorded > 0.5 * counts.expected).all()
 
 
 def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
     # One on each CPU: the scheduler would put both on one while the other serves timers.
-    busy = f"taskset -c $i '{sys.executable}' -c '{BURN.format(1.0)}'"
+    busy = f"taskset -c $i '{sys.executable}' -c '{BURN.format(0.5)}'"
     cpus = " ".join(map(str, sorted(os.sched_getaffinity(0))))
     command = "bash", "-c", f"for i in {cpus}; do {busy} & done; wait"
     rate_hz = min(100_000, int(MOST_SAMPLES.read_text()))
@@ -120,7 +120,7 @@ def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
 
 @pytest.mark.parallel
 def test_books_of_an_overloaded_machine_balance(tmp_path):
-    profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 1.0))
+    profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 0.6))
     sample_accounting_of(profile)
     assert accounted(profile)["COMMAND and descendants, together"].agrees
 
@@ -130,7 +130,7 @@ def test_books_of_an_overloaded_machine_balance(tmp_path):
 def test_books_balance_beside_a_real_time_load_that_leaves_the_recorder_no_cpu(tmp_path, cpus):
     """SCHED_FIFO runs before the recorder; the kernel's own limit leaves others 5 % of a CPU."""
     count = 1 if cpus == "0" else os.cpu_count()
-    load = ["taskset", "-c", cpus, "chrt", "-f", "50", *burners(count, 1.5)]
+    load = ["taskset", "-c", cpus, "chrt", "-f", "50", *burners(count, 1.0)]
     if subprocess.run([*load[:6], "true"], check=False, capture_output=True).returncode:
         pytest.skip("no real-time scheduling here")
     began_s = time.monotonic()
@@ -149,7 +149,7 @@ def test_books_balance_beside_perf_that_samples_the_same_cpus(tmp_path):
     with running(beside, stderr=subprocess.DEVNULL) as perf:
         wait_until_it_watches(perf.pid)
         counts = sample_accounting_of(
-            profile_of(tmp_path / "r", *burners(os.cpu_count(), 0.7))
+            profile_of(tmp_path / "r", *burners(os.cpu_count(), 0.5))
         ).by_cpu
         assert perf.poll() is None
         perf.terminate()
@@ -158,7 +158,7 @@ def test_books_balance_beside_perf_that_samples_the_same_cpus(tmp_path):
 
 @pytest.mark.parallel
 def test_books_of_a_machine_that_only_forks_balance(tmp_path):
-    loop = "end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do /bin/true; done"
+    loop = "for n in $(seq 300); do /bin/true; done"
     profile = profile_of(tmp_path / "r", "bash", "-c", f"for i in 1 2 3; do ({loop}) & done; wait")
     sample_accounting_of(profile)
 
@@ -166,12 +166,12 @@ def test_books_of_a_machine_that_only_forks_balance(tmp_path):
 @pytest.mark.parallel
 def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
     child = recorder(
-        tmp_path / "r", *burners(os.cpu_count(), 2.0), rate_hz=4000, ring_bytes=SMALL_RING_BYTES
+        tmp_path / "r", *burners(os.cpu_count(), 1.2), rate_hz=4000, ring_bytes=SMALL_RING_BYTES
     )
     wait_until_it_watches(child.pid)
-    time.sleep(0.4)
+    time.sleep(0.2)
     child.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)
+    time.sleep(0.7)
     child.send_signal(signal.SIGCONT)
     assert child.wait(30) == 0
     profile = prospect.open(tmp_path / "r")
@@ -203,10 +203,10 @@ def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
 
 def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
     rate, percent = MOST_SAMPLES.read_text(), MOST_PERCENT.read_text()
-    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.2))
+    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 0.8))
     try:
         wait_until_it_watches(child.pid)
-        time.sleep(0.5)
+        time.sleep(0.2)
         MOST_PERCENT.write_text("25")  # with 0 and 100 the kernel takes no rate
         MOST_SAMPLES.write_text("250")  # one sample a tick is too much, now
         time.sleep(0.3)
