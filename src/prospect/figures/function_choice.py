@@ -22,6 +22,7 @@ from prospect.figures.processes import chosen_hits
 from prospect.figures.shown_rows import function_names
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
+from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.records import NamedTuple, Record
 from prospect.spelling import suggestion
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Shorter parts are in too many names to mean one.
 _LEAST_LETTERS_OF_A_PART = 3
+# A smaller part of samples without a name is no likely cause.
+_LEAST_UNNAMED = 0.05
 # By its whole name if there is any, else by a pattern.
 _WAYS = (operator.eq, fnmatchcase)
 
@@ -115,10 +118,11 @@ def choose_functions(profile: Profile, choice: FunctionChoice) -> NDArray[np.int
     function = whole.locations.function_index.take(hits.location_index)
     known = len(profile.functions)
     member = chosen_hits(whole, choice.detail) & (function < known)
-    has_hits = np.bincount(function[member], minlength=known)[:known] > 0
+    count = np.bincount(function[member], hits.count[member], known)[:known]
+    has_hits = count > 0
     wanted = _wanted(profile, choice.what, has_hits)
     if choice.what and not (wanted.mask & has_hits).any():
-        raise UsageError(_not_found(profile, choice, wanted.mask, has_hits))
+        raise UsageError(_not_found(profile, choice, wanted.mask, count))
     rows: list[int] = []
     for event in distinct(hits.event).tolist():
         at = np.flatnonzero(member & (hits.event == event))
@@ -193,16 +197,30 @@ def _not_found(
     profile: Profile,
     choice: FunctionChoice,
     mask: NDArray[np.bool_],
-    has_hits: NDArray[np.bool_],
+    count: NDArray[np.number],
 ) -> str:
-    """Say why nothing is there to annotate, and what may have been meant."""
+    """Say why nothing is there to annotate, and what may have been meant.
+
+    `count` are the samples of each function.
+    """
     if mask.any():
         return f"'{choice.what}' has samples in other processes only: annotate with -V 4"
     functions = profile.functions
-    hit = np.flatnonzero(has_hits)
+    hit = np.flatnonzero(count)
     known = {functions.name[row].partition("(")[0] for row in hit.tolist()}
     known |= {_basename(profile.objects.path[row]) for row in functions.object_index[hit].tolist()}
-    hint = suggestion(choice.what, sorted(known), parts=True)
+    hint = suggestion(choice.what, sorted(known), parts=True) or _unnamed(profile, count)
     command = profile.run.command[:1]
     where = f" in the recording of '{command[0]}'" if command else ""
     return f"no function and no image with samples is called '{choice.what}'{where}{hint}"
+
+
+def _unnamed(profile: Profile, count: NDArray[np.number]) -> str:
+    """Return which part of the samples has no name, and the remedy; "" if it is small."""
+    of_source = np.bincount(profile.functions.source, count, max(NameSource) + 1)
+    of_reason = of_source[NameSource.NO_STRIPPED :]
+    share = of_reason.sum() / max(of_source.sum(), 1)
+    if share < _LEAST_UNNAMED:
+        return ""
+    reason = NameSource(NameSource.NO_STRIPPED + int(of_reason.argmax()))
+    return f"; {share:.0%} of samples have no name ({IN_SHORT[reason]})"

@@ -5,6 +5,7 @@ from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.figures.function_choice import FunctionChoice, choose_functions
 from prospect.profile.model import CPUMODE_KERNEL, KIND_KERNEL
+from prospect.profile.naming import NameSource
 from prospect.records import replace
 
 
@@ -92,6 +93,20 @@ def test_the_recording_is_named_if_it_lacks_the_function(profile):
     run = replace(profile.run, command=("./lock", "-v"))
     with pytest.raises(UsageError, match=r"'nothing like it' in the recording of '\./lock'$"):
         chosen(replace(profile, run=run), "nothing like it")
+
+
+def test_samples_without_names_are_named_as_a_cause():
+    build = ProfileBuilder()
+    command = build.process("x", 1, is_command=True)
+    gone = build.object("/bin/x", source=NameSource.NO_FILE)
+    build.hit(command, build.function("", gone, 0, source=NameSource.NO_FILE), 300)
+    build.hit(command, build.function("work", build.object("/bin/y"), 0), 100)
+    with pytest.raises(UsageError) as refused:
+        chosen(build.build(), "inner")
+    assert str(refused.value) == (
+        "no function and no image with samples is called 'inner'; 75% of samples have no name"
+        " (file gone: --sysroot DIR or DEBUGINFOD_URLS)"
+    )
 
 
 def test_every_process_counts_where_no_command_is_known():
