@@ -269,7 +269,7 @@ def test_in_another_pid_namespace_processes_are_found_all_the_same(calls, counte
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("detail", ["-V2", "-V4"])
+@pytest.mark.parametrize("detail", [*nightly("-V2"), "-V4"])
 def test_profiling_counts_too(calls, detail, tmp_path):
     report, saved = tmp_path / "report", tmp_path / "saved"
     line = [

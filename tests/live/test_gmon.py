@@ -36,7 +36,7 @@ def run(*words, cwd=None):
     ).stdout
 
 
-@pytest.fixture(scope="module", params=["counted.c", "counted.cc", *nightly("counted.c static")])
+@pytest.fixture(scope="module", params=["counted.cc", *nightly("counted.c", "counted.c static")])
 def profiled(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gmon")
     source, *static = request.param.split()

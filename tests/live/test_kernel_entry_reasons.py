@@ -77,7 +77,7 @@ def kernel_hits(profile):
     ],
 )
 def test_the_entry_reason_of_a_known_load_dominates(tmp_path, kernelwork, work, entry_reason):
-    profile = profile_of(tmp_path / "r", kernelwork, work, 400)
+    profile = profile_of(tmp_path / "r", kernelwork, work, 250)
     entry_reasons = entry_reasons_of(profile, "kernelwork")
     own = {
         key: hits for key, hits in entry_reasons.items() if key[0] in ("system call", "exception")
@@ -92,7 +92,7 @@ def test_the_entry_reason_of_a_known_load_dominates(tmp_path, kernelwork, work, 
 
 @pytest.mark.parallel
 def test_forks_are_calls_and_the_first_steps_of_children(tmp_path, kernelwork):
-    profile = profile_of(tmp_path / "r", kernelwork, "forks", 400)
+    profile = profile_of(tmp_path / "r", kernelwork, "forks", 300)
     entry_reasons = entry_reasons_of(profile, "kernelwork")
     assert entry_reasons["system call", "clone"] > 50
     assert entry_reasons["system call", "exit_group"] > 20
@@ -221,7 +221,7 @@ def test_a_perf_recording_with_chains_of_both_kinds_is_told_by_the_kernels_part(
     tmp_path, kernelwork
 ):
     file = tmp_path / "perf.data"
-    record_with_perf(file, "-g", kernelwork, "read", 400)
+    record_with_perf(file, "-g", kernelwork, "read", 250)
     entry_reasons = entry_reasons_of(prospect.open(file), "kernelwork")
     assert entry_reasons["system call", "read"] > 0.8 * sum(
         hits

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.examples import nightly
 from builders.pythons import installed
 from builders.recordings import PROSPECT, record
 
@@ -49,7 +50,7 @@ def newer_python(option: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("option", ["perf", "perf_jit"])
+@pytest.mark.parametrize("option", ["perf", *nightly("perf_jit")])
 def test_every_python_function_of_a_stack_is_in_its_place(option, tmp_path):
     python = newer_python(option)
     if not python:

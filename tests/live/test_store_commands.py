@@ -112,7 +112,9 @@ def test_a_browser_gets_the_time_axis_and_the_page_of_a_span(store):
 
 def test_the_same_words_choose_a_part_of_a_recording(tmp_path):
     file = tmp_path / "recorded"
-    line = prospect("record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(10**8))")
+    line = prospect(
+        "record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(4 * 10**7))"
+    )
     subprocess.run(line, capture_output=True, check=True, timeout=300)
     words = ("report", file, "-V4", "--format", "json")
     whole = json.loads(answer(*words))["summary"]["samples"]

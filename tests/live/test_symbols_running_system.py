@@ -48,7 +48,7 @@ def test_every_tenth_symbol_of_the_running_kernel_has_one_of_its_names() -> None
 @pytest.mark.skipif(not shutil.which("perf"), reason="compares with perf")
 def test_of_several_names_of_a_kernel_address_perf_shows_the_same(tmp_path: Path) -> None:
     data = tmp_path / "perf.data"
-    load = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=3000000"]
+    load = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=1000000"]
     record = ["perf", "record", "-q", "-a", "-F", "2000", "-e", "cpu-clock", "-o", data, "--"]
     subprocess.run([*record, *load], check=True, capture_output=True)
     script = ["perf", "script", "-i", data, "-F", "ip,sym,dso"]

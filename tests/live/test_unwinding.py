@@ -43,7 +43,7 @@ def record(directory, name, *flags):
     # Not at 2000 Hz, which is in step with the timer of the program's signals.
     command = [
         *("perf", "record", "-q", "-B", "-e", "cpu-clock:u", "-F", "1990"),
-        *("--call-graph", "dwarf,16384", "-o", data, program, "1500"),
+        *("--call-graph", "dwarf,16384", "-o", data, program, "900"),
     ]
     # perf 6.1 aborts now and then as it writes build ids, hence -B, and without, too.
     for _ in range(4):

@@ -49,7 +49,7 @@ def test_a_damaged_count_is_large_and_no_error():
 
 
 def test_as_many_cpus_as_records_cost_one_pass():
-    records = [RECORDS.throttle(time_ns, CLOCK_ID, cpu=time_ns) for time_ns in range(200_000)]
+    records = [RECORDS.throttle(time_ns, CLOCK_ID, cpu=time_ns) for time_ns in range(100_000)]
     began_s = time.process_time()
-    assert len(losses_of(records)) == 200_000
-    assert time.process_time() - began_s < 5
+    assert len(losses_of(records)) == 100_000
+    assert time.process_time() - began_s < 2.5

@@ -7,7 +7,7 @@ few of the ticks hit, and a part of a recording or a store must not take these f
 import numpy as np
 import pytest
 
-from builders.examples import simulated
+from builders.examples import nightly, simulated
 from builders.profile_builder import ProfileBuilder
 from builders.programs import switching
 from builders.sampling import sampled_profile
@@ -97,7 +97,7 @@ def part_of_store(whole, row, due):
     )
 
 
-@pytest.mark.parametrize("share", [0.02, 0.33, 0.9])
+@pytest.mark.parametrize("share", [0.02, *nightly(0.33), 0.9])
 def test_the_total_of_a_program_of_a_store_holds_the_truth(share):
     # Sums do not say in which order ticks came; each stands for itself. A store of a machine for
     # each CPU: how many ticks it had follows from the clocks.

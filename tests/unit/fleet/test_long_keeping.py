@@ -54,6 +54,22 @@ def _fleet(filled, tmp_path):
     return tmp_path / "fleet"
 
 
+@pytest.fixture(name="all_kept", scope="module")
+def _all_kept(filled, tmp_path_factory):
+    path = tmp_path_factory.mktemp("kept") / "fleet"
+    shutil.copytree(filled, path)
+    with opened(str(path)) as store:
+        assert keep_days(store, local_engine, 2e9).days == 1
+    return path
+
+
+@pytest.fixture(name="kept")
+def _kept(all_kept, tmp_path):
+    """Return a fleet whose day is kept as sums already."""
+    shutil.copytree(all_kept, tmp_path / "kept")
+    return tmp_path / "kept"
+
+
 def kept_files(fleet):
     return sorted(path.name for path in fleet.glob("fleet/date=*/*.parquet"))
 
@@ -106,33 +122,31 @@ def test_who_is_killed_meanwhile_leaves_nothing_that_counts_twice(fleet, capfd, 
     assert figures(top(capfd, fleet)) == figures(before)
 
 
-def test_a_host_that_comes_late_belongs_to_the_day(fleet, capfd):
-    compacted(capfd, fleet)
-    old = kept_files(fleet)
-    fill_host(fleet, "late", {0: usual(77), 1: usual(78)})
-    samples = top(capfd, fleet)["samples"]
+def test_a_host_that_comes_late_belongs_to_the_day(kept, capfd):
+    old = kept_files(kept)
+    fill_host(kept, "late", {0: usual(77), 1: usual(78)})
+    samples = top(capfd, kept)["samples"]
     assert samples == 31 * 905 + 4 * 400 + 15 * 80 + 1800
-    copies = {path: path.read_bytes() for path in fleet.glob("fleet/date=*/*.parquet")}
-    assert compacted(capfd, fleet)["days"] == 1
-    assert set(kept_files(fleet)).isdisjoint(old)
-    after = top(capfd, fleet)
+    copies = {path: path.read_bytes() for path in kept.glob("fleet/date=*/*.parquet")}
+    assert compacted(capfd, kept)["days"] == 1
+    assert set(kept_files(kept)).isdisjoint(old)
+    after = top(capfd, kept)
     assert (after["samples"], after["hosts"]) == (samples, 9)
     # As after a crash before the old one was removed.
     for path, content in copies.items():
         path.write_bytes(content)
         path.chmod(0o600)
-    assert figures(top(capfd, fleet)) == figures(after)
+    assert figures(top(capfd, kept)) == figures(after)
 
 
-def test_who_comes_when_the_others_are_gone_is_a_sum_beside_theirs(fleet, capfd):
-    compacted(capfd, fleet)
-    shutil.rmtree(fleet / "host=h0")
-    fill_host(fleet, "late", {0: usual(77), 1: usual(78)})
-    before = top(capfd, fleet)
+def test_who_comes_when_the_others_are_gone_is_a_sum_beside_theirs(kept, capfd):
+    shutil.rmtree(kept / "host=h0")
+    fill_host(kept, "late", {0: usual(77), 1: usual(78)})
+    before = top(capfd, kept)
     assert before["hosts"] == 9
-    assert compacted(capfd, fleet)["days"] == 1
-    after = top(capfd, fleet)
-    assert len(kept_files(fleet)) == 6
+    assert compacted(capfd, kept)["days"] == 1
+    after = top(capfd, kept)
+    assert len(kept_files(kept)) == 6
     assert figures(after) == figures(before)
     # No host is in both: the error bars are exact.
     assert after["remarks"][-1] == "2 days as sums of all hosts."
@@ -170,22 +184,20 @@ def test_services_that_are_chosen_together_have_at_least_their_error_bars(tmp_pa
         assert one["high"] - one["low"] <= (other["high"] - other["low"]) * (1 + 1e-9)
 
 
-def test_what_a_day_cannot_say_is_asked_of_hosts_or_said_to_be_left_out(fleet, capfd):
-    before = top(capfd, fleet, "host:h1")
-    compacted(capfd, fleet)
-    assert top(capfd, fleet, "host:h1") == before
-    shutil.rmtree(fleet / "host=h0")
-    found = top(capfd, fleet, "host:h1")
+def test_what_a_day_cannot_say_is_asked_of_hosts_or_said_to_be_left_out(filled, kept, capfd):
+    before = top(capfd, filled, "host:h1")
+    assert top(capfd, kept, "host:h1") == before
+    shutil.rmtree(kept / "host=h0")
+    found = top(capfd, kept, "host:h1")
     assert any("left out" in one and "whole days" in one for one in found["remarks"])
     assert found["samples"] == before["samples"]
 
 
-def test_where_only_days_are_left_that_is_said(fleet, capfd):
-    compacted(capfd, fleet)
-    for host in fleet.glob("host=*"):
+def test_where_only_days_are_left_that_is_said(kept, capfd):
+    for host in kept.glob("host=*"):
         shutil.rmtree(host)
     for words in (["report"], ["fleet", "coverage"], ["fleet", "top", "host:h1"]):
-        assert main([*words, "--store", str(fleet)]) == 1
+        assert main([*words, "--store", str(kept)]) == 1
         assert "prospect fleet top reads them" in capfd.readouterr().err
 
 
@@ -223,12 +235,11 @@ def test_days_of_different_events_do_not_add_up(tmp_path, capfd, is_gone):
     assert (first["samples"], first["remarks"]) == (12 * 900, ["1 day as sums of all hosts."])
 
 
-def test_a_damaged_day_is_left_out_and_said(fleet, capfd):
-    before = top(capfd, fleet)
-    compacted(capfd, fleet)
-    (path,) = fleet.glob("fleet/date=*/*.functions.parquet")
+def test_a_damaged_day_is_left_out_and_said(filled, kept, capfd):
+    before = top(capfd, filled)
+    (path,) = kept.glob("fleet/date=*/*.functions.parquet")
     path.write_bytes(path.read_bytes()[:100])
-    after = top(capfd, fleet)
+    after = top(capfd, kept)
     assert figures(after) == figures(before)
     assert any("is left out" in one for one in after["remarks"])
 

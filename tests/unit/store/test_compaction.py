@@ -69,6 +69,20 @@ def store(filled, tmp_path):
     return tmp_path / "s"
 
 
+@pytest.fixture(name="all_merged", scope="module")
+def _all_merged(filled, tmp_path_factory):
+    path = tmp_path_factory.mktemp("merged") / "s"
+    shutil.copytree(filled, path)
+    merge(path)
+    return path
+
+
+@pytest.fixture
+def merged(all_merged, tmp_path):
+    shutil.copytree(all_merged, tmp_path / "merged")
+    return tmp_path / "merged"
+
+
 def test_hours_and_days_that_are_over_are_made(store):
     assert merge(store) == Made(hours=2, days=1)
     assert tiers(store) == [DAY, HOUR, HOUR, MINUTE]
@@ -77,11 +91,10 @@ def test_hours_and_days_that_are_over_are_made(store):
 
 
 @pytest.mark.parametrize("stacks", [*nightly(False), True])
-def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, store, stacks):
-    merge(store)
+def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, merged, stacks):
     spans = [(), (f"until:{iso(55)}",), (f"since:{iso(1)}", f"until:{iso(85)}"), ("comm:*",)]
     for words in spans:
-        before, after = (read(path, *words, stacks=stacks) for path in (filled, store))
+        before, after = (read(path, *words, stacks=stacks) for path in (filled, merged))
         assert by_function(after) == by_function(before)
         assert after.run.wall_seconds == before.run.wall_seconds
         if stacks:
@@ -90,54 +103,48 @@ def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, store, stacks):
 
 
 @pytest.mark.parametrize("words", [(), ("comm:*",), (f"since:{iso(-5)}", f"until:{iso(660)}")])
-def test_a_day_that_was_made_without_sums_over_hours_says_the_same(store, words):
-    merge(store)
-    (sums,) = store.glob("day/*/*.sums.parquet")
-    found = read(store, *words)
+def test_a_day_that_was_made_without_sums_over_hours_says_the_same(merged, words):
+    (sums,) = merged.glob("day/*/*.sums.parquet")
+    found = read(merged, *words)
     sums.unlink()
-    assert by_function(read(store, *words)) == by_function(found)
+    assert by_function(read(merged, *words)) == by_function(found)
 
 
-def test_sums_over_hours_are_read_only_where_all_of_them_are_asked_for(store):
-    merge(store)
-    shutil.rmtree(store / "hour")
+def test_sums_over_hours_are_read_only_where_all_of_them_are_asked_for(merged):
+    shutil.rmtree(merged / "hour")
     for words in ((f"since:{iso(-5)}",), (f"since:{iso(-65)}",), (f"until:{iso(55)}",)):
-        (sums,) = store.glob("day/*/*.sums.parquet")
-        found = by_function(read(store, *words))
-        sums.rename(store / "away")
-        assert by_function(read(store, *words)) == found
-        (store / "away").rename(sums)
+        (sums,) = merged.glob("day/*/*.sums.parquet")
+        found = by_function(read(merged, *words))
+        sums.rename(merged / "away")
+        assert by_function(read(merged, *words)) == found
+        (merged / "away").rename(sums)
 
 
-def test_a_span_that_begins_in_a_days_first_hour_before_its_first_window_has_that_hour(store):
-    merge(store)
-    found = read(store, f"since:{iso(-2)}", f"until:{iso(55)}")
+def test_a_span_that_begins_in_a_days_first_hour_before_its_first_window_has_that_hour(merged):
+    found = read(merged, f"since:{iso(-2)}", f"until:{iso(55)}")
     assert by_function(found) == by_function(stacks_profile(), 3)
 
 
-def test_a_damaged_file_of_sums_leaves_the_hours_to_answer(store):
-    merge(store)
-    (sums,) = store.glob("day/*/*.sums.parquet")
+def test_a_damaged_file_of_sums_leaves_the_hours_to_answer(merged):
+    (sums,) = merged.glob("day/*/*.sums.parquet")
     sums.write_bytes(b"PAR1")
-    assert by_function(read(store)) == by_function(stacks_profile(), 6)
+    assert by_function(read(merged)) == by_function(stacks_profile(), 6)
 
 
-def test_what_a_summary_does_not_say_is_read_from_its_hours(store):
-    merge(store)
-    assert 0 < read(store, "cpu:0").hits.count.sum() <= read(store).hits.count.sum()
-    shutil.rmtree(store / "hour")
-    found = read(store, f"since:{iso(1)}", f"until:{iso(2)}")
+def test_what_a_summary_does_not_say_is_read_from_its_hours(merged):
+    assert 0 < read(merged, "cpu:0").hits.count.sum() <= read(merged).hits.count.sum()
+    shutil.rmtree(merged / "hour")
+    found = read(merged, f"since:{iso(1)}", f"until:{iso(2)}")
     assert by_function(found) == by_function(stacks_profile(), 3)  # all of 14:00 to 15:00
     assert any("whole hours" in each for each in found.run.limits)
     assert found.run.wall_seconds == 180
     with pytest.raises(StoreError, match="keep this separate"):
-        read(store, "cpu:0", f"until:{iso(500)}")
+        read(merged, "cpu:0", f"until:{iso(500)}")
 
 
-def test_what_is_in_it_is_listed_alike(filled, store):
-    merge(store)
+def test_what_is_in_it_is_listed_alike(filled, merged):
     lists = []
-    for path in (filled, store):
+    for path in (filled, merged):
         with StoreDirectory(str(path)) as opened:
             found = contents_of(opened, parse_specifications([]))
             lists.append([(day.windows, day.measured_s, day.samples) for day in found.days])

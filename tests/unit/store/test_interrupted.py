@@ -32,7 +32,7 @@ def test_ctrl_c_ends_a_query_as_it_ends_python(tmp_path, how):
         StoreDirectory(str(tmp_path / "store"), create=True) as store,
         closing(Engine(store)) as engine,
     ):
-        pressed = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        pressed = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         pressed.start()
         try:
             with pytest.raises(KeyboardInterrupt):

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from prospect.store.compaction import without_rare
 from prospect.store.windows import stack_number
 
@@ -54,7 +55,7 @@ def chain_of(frames, number):
     return tuple(reversed(found))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(100))
 @given(CHAINS, st.integers(1, 12))
 def test_functions_keep_their_hits_and_what_is_shared_stays(counted, least):
     counts = Counter()
