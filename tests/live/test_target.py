@@ -20,7 +20,8 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 NO_PYTHON = 'case "$SSH_ORIGINAL_COMMAND" in *python3*) exit 127;; esac'
-BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+# Of the processor, however busy the machine is.
+BUSY = "import time\nwhile time.process_time() < {}: pass"
 
 
 def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
@@ -28,7 +29,7 @@ def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
     script = f"printf '%.7s\\n' \"$SSH_ORIGINAL_COMMAND\"; echo said >&2; exec python3 -c '{BUSY}'"
     ran = target.prospect(
         *("record", "--target", "there", "-H", 1000, "-o", file),
-        *("sh", "-c", script.format(0.5)),
+        *("sh", "-c", script.format(0.4)),
     )
     assert (ran.returncode, ran.stdout) == (0, "exec sh\n"), ran.stderr
     assert "said\n" in ran.stderr
@@ -111,7 +112,7 @@ def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_ro
 def test_a_process_there_whose_main_thread_has_ended_has_names(target, tmp_path):
     file = tmp_path / "r"
     with process_without_main_thread(busy=True) as pid:
-        words = ("record", "--target", "there", "-p", pid, "--for", 1.5, "-H", 400, "-o", file)
+        words = ("record", "--target", "there", "-p", pid, "--for", 0.7, "-H", 400, "-o", file)
         ran = target.prospect(*words)
     assert ran.returncode == 0, ran.stderr
     functions = hits_by(prospect.open(file), "function", pid=pid)
@@ -148,8 +149,12 @@ def test_a_signal_reaches_the_command(target, tmp_path):
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("exit 127", "there has neither python3 nor perf"),
-        ("echo Welcome; exit 0", "there did not start python3"),
+        pytest.param(
+            *("exit 127", "there has neither python3 nor perf"), marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            *("echo Welcome; exit 0", "there did not start python3"), marks=pytest.mark.nightly
+        ),
         (
             """echo '{"python": [3, 7, 1], "magic": "00"}'""",
             "there has neither python3 nor perf",

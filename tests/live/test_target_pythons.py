@@ -15,7 +15,7 @@ from builders.recordings import hits_by
 from prospect.api.store_part import read_store
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
-BUSY = "python3 -V; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+BUSY = "python3 -V; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done"
 ALL_PARTS = ("--call-graph", "auto", "--off-cpu")
 
 
@@ -46,8 +46,19 @@ def test_a_daemon_samples_there(tmp_path, version):
     assert read_store(str(tmp_path / "s")).hits.count.sum() > 0
 
 
-@pytest.mark.parametrize("version", ["3.6", *nightly("3.7"), "3.8"])
-@pytest.mark.parametrize("words", [("record",), *nightly(("stat",)), ("doctor",)])
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("3.6", ("record",)),
+        ("3.8", ("doctor",)),
+        *(
+            pytest.param(version, words, marks=pytest.mark.nightly)
+            for version in ("3.6", "3.7", "3.8")
+            for words in (("record",), ("stat",), ("doctor",))
+            if (version, *words) not in {("3.6", "record"), ("3.8", "doctor")}
+        ),
+    ],
+)
 def test_older_pythons_are_refused_in_a_line(tmp_path, version, words):
     target = LocalTarget(tmp_path, python_of(version))
     command = () if words == ("doctor",) else ("true",)

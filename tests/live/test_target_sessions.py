@@ -70,14 +70,15 @@ def test_names_come_while_it_goes_on_and_what_is_saved_has_them(
 
 def test_a_lost_connection_is_said_after_what_has_come(target, session):
     one = session()
-    time.sleep(1)
+    time.sleep(0.6)
     target.drop_connections()
-    time.sleep(1)
+    time.sleep(0.6)
     assert len(one.advance().profile.samples) > 0
     with pytest.raises(CaptureError, match="the connection to there was lost"):
         one.advance()
 
 
+@pytest.mark.nightly  # the next test shows one, of a part of its processes
 def test_top_shows_another_machine(target, tmp_path):
     with running([sys.executable, "-c", BUSY]) as load:
         options = ("--target", "there", "-H", "100")
