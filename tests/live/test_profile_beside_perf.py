@@ -35,8 +35,9 @@ FORMS = {
     # perf 6.1 does not survive a BPF program of another recording that came and went.
     "its processes": ("--no-bpf-event",),
 }
-# test_reads_perf_recordings counts their records each time, and a stream is of all CPUs.
-NIGHTLY = ("all CPUs", "dwarf", "compressed", "two events")
+# test_reads_perf_recordings counts their records each time, test_calls compares call graphs, and a
+# stream is of all CPUs.
+NIGHTLY = ("all CPUs", "call graph", "dwarf", "compressed", "two events")
 
 
 NAMELESS = re.compile(r"0x[0-9a-f]+|.*@plt|.*->.*|\[fn at 0x[0-9a-f]+\]")
@@ -128,11 +129,7 @@ def test_of_our_recording_perf_prints_as_many_samples(tmp_path):
 
 @pytest.mark.parametrize(
     "form",
-    [
-        "call graph",
-        pytest.param("its processes", marks=pytest.mark.parallel),
-        *nightly(*NIGHTLY),
-    ],
+    [pytest.param("its processes", marks=pytest.mark.parallel), *nightly(*NIGHTLY)],
 )
 def test_of_perfs_recordings_the_rows_are_perfs(tmp_path, form):
     file = tmp_path / "r"

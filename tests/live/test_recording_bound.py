@@ -76,12 +76,19 @@ def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end,
         assert "Recorded only the first" in (tmp_path / "out").read_text()
 
 
+# Two seconds and more, or a moment after the file is nearly full.
+UNTIL_FULL = (
+    "i=0; until [ $(stat -c %s r) -gt 3000000 ] || [ $i -ge 40 ]; do"
+    " sleep 0.05; i=$((i+1)); done; sleep 0.3; exit 5"
+)
+
+
 # Alone: it fills the buffers of all who record.
 def test_a_flood_of_long_paths_by_another_user_ends_the_recording_at_its_bound(tmp_path):
     program = build_program(tmp_path, "maps", "-static")
     with running([program, tmp_path], stdout=subprocess.PIPE) as flood:
         assert flood.stdout.readline() == b"mapping\n"
-        words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", "sleep 2; exit 5"]
+        words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", UNTIL_FULL]
         ran = run(tmp_path, *words)
         assert flood.poll() is None
     assert ran.returncode == 5

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 # Another user may not be able to execute this interpreter.
-SHELL_BUSY = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
+SHELL_BUSY = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done"
 SETTINGS = Path("/proc/sys/kernel")
 
 
@@ -70,7 +70,7 @@ def as_nobody(path, *words, memlock=1 << 20, uid=NOBODY):
     line = ["setpriv", f"--reuid={uid}", "--clear-groups", *prospect_of_another_user()]
     line = ["prlimit", f"--memlock={memlock}", *line]
     # Timers: a counter that is to stop at the kernel's door may overshoot it.
-    line += ["record", "--no-python", "--clocks", "1", "-o", str(path), "--", *words]
+    line += ["record", "--no-python", "--clocks", "1", "-H", "1000", "-o", str(path), "--", *words]
     subprocess.run(line, check=True, timeout=60)
     return read(path)
 
