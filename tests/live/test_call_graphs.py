@@ -25,7 +25,7 @@ pytestmark = [
 
 CHAIN = ["leaf", "inner", "middle", "outer", "main"]
 RIGHT_AT_LEAST = 0.99
-ROUNDS = 2500
+ROUNDS = 1250
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def chain_of(tmp_path_factory, programs):
 
 def recorded(directory, mode, *command):
     file = directory / "perf.data"
-    line = [*PROSPECT, "record", "--no-python", "-H", "1000", "--call-graph", mode]
+    line = [*PROSPECT, "record", "--no-python", "-H", "2000", "--call-graph", mode]
     line += ["-o", file, *command]
     subprocess.run([str(word) for word in line], check=True, timeout=100, capture_output=True)
     return file

@@ -22,8 +22,8 @@ def sides(tmp_path_factory):
     """Record both builds in turn; return the recordings, and the runs' times by themselves."""
     directory = tmp_path_factory.mktemp("builds")
     programs = [
-        build_program(directory / build, "changed", f"-DREPS={reps}")
-        for build, reps in (("old", 30), ("new", 300))
+        build_program(directory / build, "changed", f"-DREPS={reps}", "-DSTEADY=34")
+        for build, reps in (("old", 20), ("new", 200))
     ]
     files = [
         [directory / f"{program.parent.name}-{number}" for program in programs]
@@ -31,7 +31,7 @@ def sides(tmp_path_factory):
     ]
     for pair in files:
         for file, program in zip(pair, programs, strict=True):
-            record(file, program, program.parent / "times", frequency_hz=1000)
+            record(file, program, program.parent / "times", frequency_hz=1500)
     times = [np.loadtxt(program.parent / "times") for program in programs]
     return [[str(pair[side]) for pair in files] for side in (0, 1)], times
 

@@ -23,18 +23,18 @@ pytestmark = [
 ]
 SPINS = ("static_spins", "global_spins")
 REASON = "none: file gone"
-TEMPORARY = 'd=$(mktemp -d) && cp "$0" $d/passing && $d/passing 300; rm -r $d'
-ELSEWHERE = 'mkdir "$1" && cp "$0" "$1/passing" && "$1/passing" 300; rm -r "$1"'
+TEMPORARY = 'd=$(mktemp -d) && cp "$0" $d/passing && $d/passing 200; rm -r $d'
+ELSEWHERE = 'mkdir "$1" && cp "$0" "$1/passing" && "$1/passing" 200; rm -r "$1"'
 UNMOUNTED = (
-    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing"; "$1/passing" 300;'
+    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing"; "$1/passing" 200;'
     # The child that keeps files may read this one at this moment.
     ' for i in $(seq 40); do umount "$1" && exit; sleep 0.5; done; exit 1'
 )
 CONTAINER = (
     'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing" && mkdir "$1/old" && cd "$1" &&'
-    " pivot_root . old && exec /passing 300"
+    " pivot_root . old && exec /passing 200"
 )
-CHROOT = 'mkdir "$1" && cp "$0" "$1/passing" && chroot "$1" /passing 300; rm -r "$1"'
+CHROOT = 'mkdir "$1" && cp "$0" "$1/passing" && chroot "$1" /passing 200; rm -r "$1"'
 
 
 @pytest.fixture
@@ -107,7 +107,10 @@ def test_nothing_keeps_a_file_system_from_being_unmounted_or_a_program_from_bein
     burner = build_program(tmp_path, "burner", "-static")
     script = (
         'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing" && "$1/passing" 200 &&'
-        ' cp "$0" "$1/passing" && umount "$1" && sleep 0.2 && ! grep -q "$1" /proc/self/mountinfo'
+        ' cp "$0" "$1/passing" || exit 1;'
+        # As above, but not for long.
+        ' for i in $(seq 20); do umount "$1" && break; sleep 0.05; done;'
+        ' sleep 0.2 && ! grep -q "$1" /proc/self/mountinfo'
     )
     words = [*PROSPECT, "record", "-o", tmp_path / "r", "sh", "-c", script, burner, elsewhere]
     done = subprocess.run(

@@ -78,7 +78,7 @@ def wait_for_exec(pid, name):
 )
 def test_functions_of_each_kind_of_executable_are_named(tmp_path, flags):
     burner = build_program(tmp_path, "burner", *flags)
-    profile = profile_of(tmp_path / "r", burner, 200)
+    profile = profile_of(tmp_path / "r", burner, 100, frequency_hz=4000)
     check_burner(profile, str(burner))
 
 
@@ -88,7 +88,7 @@ def test_a_32_bit_program_is_named(tmp_path):
         burner = build_program(tmp_path, "burner", "-m32", "-static")
     except subprocess.CalledProcessError:
         pytest.skip("gcc -m32 is not there")
-    check_burner(profile_of(tmp_path / "r", burner, 200), str(burner))
+    check_burner(profile_of(tmp_path / "r", burner, 100, frequency_hz=4000), str(burner))
 
 
 @pytest.mark.parallel
@@ -98,7 +98,7 @@ def test_a_32_bit_program_is_named(tmp_path):
 def test_programs_with_odd_names_are_named(tmp_path, background, name):
     burner = build_program(tmp_path, "burner").rename(tmp_path / name)
     file = tmp_path / "r"
-    profile = profile_of(file, burner, 200)
+    profile = profile_of(file, burner, 100, frequency_hz=4000)
     comm = os.fsencode(name)[:15].decode(errors="backslashreplace")
     path = os.fsencode(burner).decode(errors="backslashreplace")
     check_burner(profile, path, comm)
@@ -176,7 +176,7 @@ def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_pat
 def test_a_stripped_program_says_so(tmp_path):
     burner = build_program(tmp_path, "burner", "-s")
     file = tmp_path / "r"
-    profile = profile_of(file, burner, 200)
+    profile = profile_of(file, burner, 100, frequency_hz=4000)
     inside = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
     # Bounds of functions are no names, but tell functions apart. What it calls elsewhere keeps
     # its name when all else is stripped: some hit may lie in the stub that reads the clock.
@@ -261,13 +261,13 @@ def test_a_setuid_program_is_named(tmp_path):
     burner = build_program(tmp_path, "burner")
     shutil.chown(burner, 65534, 65534)
     burner.chmod(0o4755)
-    check_burner(profile_of(tmp_path / "r", burner, 200), str(burner))
+    check_burner(profile_of(tmp_path / "r", burner, 100, frequency_hz=4000), str(burner))
 
 
 @pytest.mark.parallel
 def test_an_argument_list_at_the_limit_is_kept_whole(tmp_path):
     burner = build_program(tmp_path, "burner")
     many = ["x" * 100_000] * 15
-    profile = profile_of(tmp_path / "r", burner, 200, *many)
+    profile = profile_of(tmp_path / "r", burner, 100, *many, frequency_hz=4000)
     assert list(profile.run.command[2:]) == many
     check_burner(profile, str(burner))
