@@ -51,6 +51,7 @@ from prospect.capture.kernel.bpf_assembler import (
     store,
     update,
 )
+from prospect.capture.kernel.perf_syscalls import checked, libc
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _measure(program: tuple[bytes, int], attach: Callable[[bytes, int], int]) ->
             finally:
                 os.close(probe)
         finally:
-            _libc().munmap(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE))
+            libc().munmap(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE))
     finally:
         os.close(file)
     cost_ns, spread_ns = median_and_spread(probed)
@@ -146,9 +147,9 @@ def _measure(program: tuple[bytes, int], attach: Callable[[bytes, int], int]) ->
 
 def _map(file: int) -> int:
     """Map a page of a file for execution and return its address."""
-    call = _libc().mmap
-    call.restype = ctypes.c_void_p
-    address = call(
+    call = libc().mmap
+    call.restype = ctypes.c_long
+    address: int = call(
         None,
         ctypes.c_size_t(mmap.PAGESIZE),
         mmap.PROT_READ | mmap.PROT_EXEC,
@@ -156,10 +157,7 @@ def _map(file: int) -> int:
         file,
         ctypes.c_long(0),
     )
-    if address in (None, ctypes.c_void_p(-1).value):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return int(address)
+    return checked(address)
 
 
 def _durations_ns(run: Callable[[], object]) -> list[int]:
@@ -182,10 +180,6 @@ def _duration_ns(run: Callable[[], object]) -> int:
     begin_ns = time.perf_counter_ns()
     run()
     return time.perf_counter_ns() - begin_ns
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 R0, R1, R2, R3, R4, R6, R7, R8, FP = (

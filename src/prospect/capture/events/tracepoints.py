@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.capture_limits import MOST_TRACEFS_BYTES
+from prospect.capture.kernel.perf_syscalls import checked, libc
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
@@ -68,15 +69,10 @@ def _own_mount() -> int:
 
 def _call(number: int, *arguments: bytes | int | None) -> int:
     """Make a system call."""
-    libc = ctypes.CDLL(None, use_errno=True)
     words = (
         ctypes.c_long(one) if isinstance(one, int) else ctypes.c_char_p(one) for one in arguments
     )
-    result: int = libc.syscall(ctypes.c_long(number), *words)
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
+    return checked(libc().syscall(ctypes.c_long(number), *words))
 
 
 _WORD = re.compile(r"\w[\w.-]*\Z", re.ASCII)

@@ -16,7 +16,7 @@ import os
 import struct
 
 from prospect.abi import bpf as abi
-from prospect.capture.kernel.perf_syscalls import libc_syscall
+from prospect.capture.kernel.perf_syscalls import checked, libc
 from prospect.light import Closing
 from prospect.records import NamedTuple
 
@@ -446,13 +446,8 @@ def _bpf(command: int, attr: bytes | bytearray) -> int:
         attr if isinstance(attr, bytearray) else bytearray(attr)
     )
     number = _BPF[os.uname().machine]
-    result = libc_syscall()(
-        ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(len(attr))
-    )
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
+    size = ctypes.c_uint(len(attr))
+    return checked(libc().syscall(ctypes.c_long(number), ctypes.c_int(command), buffer, size))
 
 
 _HEADER = struct.Struct("=II")

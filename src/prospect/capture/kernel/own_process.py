@@ -12,6 +12,8 @@ import ctypes
 import os
 import struct
 
+from prospect.capture.kernel.perf_syscalls import checked, libc
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -64,30 +66,23 @@ def keep_only(wanted: Collection[int]) -> None:
     Raises:
         OSError: the kernel refused; nothing that depends on it may go on.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    _call(libc.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    checked(libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     header, sets = _Header(_VERSION_3, 0), (_Sets * 2)()
-    _call(libc.capget, ctypes.byref(header), sets)
+    checked(libc().capget(ctypes.byref(header), sets))
     if not any(one.permitted for one in sets):
         return
     # To drop from the bounding set takes CAP_SETPCAP, which goes last.
     for number in range(last_capability() + 1):
         if number not in wanted:
-            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # a service manager may have done it
-    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+            libc().prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # a service manager may have done it
+    libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for place, one in enumerate(sets):
         first = place * _WORD_BITS
         mask = sum(1 << (number - first) for number in wanted if 0 <= number - first < _WORD_BITS)
         one.permitted &= mask
         one.effective &= mask
         one.inheritable = 0
-    _call(libc.capset, ctypes.byref(header), sets)
-
-
-def _call(function: ctypes._NamedFuncPointer, *arguments: object) -> None:
-    if function(*arguments) < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    checked(libc().capset(ctypes.byref(header), sets))
 
 
 def come_first() -> None:
@@ -109,4 +104,4 @@ def ask_for_slice(slice_ns: int) -> None:
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     attr = _ATTR.pack(_ATTR.size, _NORMAL_POLICY, 0, nice, 0, slice_ns, 0, 0, 0, 0)
     buffer = ctypes.create_string_buffer(attr, len(attr))
-    ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(0), buffer, ctypes.c_ulong(0))
+    libc().syscall(ctypes.c_long(number), ctypes.c_long(0), buffer, ctypes.c_ulong(0))

@@ -15,10 +15,6 @@ import sys
 from prospect.abi import constants as abi
 from prospect.errors import CaptureError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _RLIMIT_NOFILE = 7  # include/uapi/asm-generic/resource.h
 _NO_GROUP = -1
@@ -78,7 +74,7 @@ def perf_event_open(
         )
     # The kernel writes its own size into the attributes when it refuses theirs (E2BIG).
     buffer = ctypes.create_string_buffer(attr, len(attr))
-    fd = libc_syscall()(
+    fd = libc().syscall(
         ctypes.c_long(number),
         buffer,
         ctypes.c_int(pid),
@@ -86,10 +82,7 @@ def perf_event_open(
         ctypes.c_int(group_fd),
         ctypes.c_ulong(flags),
     )
-    if fd < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return fd
+    return checked(fd)
 
 
 def enable_event(fd: int) -> None:
@@ -151,12 +144,9 @@ def _limit_open_files(new: tuple[int, int] | None = None) -> tuple[int, int]:
 
     The module `resource` does that too, but a process at its limit cannot open the module's file.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
     pair = ctypes.c_ulong * 2
     old = pair()
-    if libc.prlimit(0, _RLIMIT_NOFILE, pair(*new) if new else None, old):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    checked(libc().prlimit(0, _RLIMIT_NOFILE, pair(*new) if new else None, old))
     return old[0], old[1]
 
 
@@ -165,8 +155,20 @@ def is_refusal(error: OSError) -> bool:
     return error.errno in (errno.EACCES, errno.EPERM)
 
 
-def libc_syscall(known: list[Callable[..., int]] = []) -> Callable[..., int]:  # noqa: B006 - a memory
-    """Return the C library's function for any system call, which leaves its errno to ctypes."""
+def libc(known: list[ctypes.CDLL] = []) -> ctypes.CDLL:  # noqa: B006 - a memory
+    """Return the C library, whose functions leave their errno to `checked`."""
     if not known:
-        known.append(ctypes.CDLL(None, use_errno=True).syscall)
+        known.append(ctypes.CDLL(None, use_errno=True))
     return known[0]
+
+
+def checked(result: int) -> int:
+    """Return what a function of `libc` returned.
+
+    Raises:
+        OSError: it is negative.
+    """
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result

@@ -30,6 +30,7 @@ from prospect.capture.capture_limits import (
     MOST_MOUNT_BYTES,
     MOST_NAME_READS,
 )
+from prospect.capture.kernel.perf_syscalls import checked, libc
 from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
 from prospect.files.child import Progress, tell
 from prospect.files.mounts import waiting_points
@@ -70,10 +71,9 @@ class DirectoryWatch:
     """
 
     def __init__(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._add = libc.inotify_add_watch
+        self._add = libc().inotify_add_watch
         self._add.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
-        self.fd = libc.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
+        self.fd = libc().inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
 
     def add(self, path: bytes) -> int:
         """Watch a directory; return its number, the same by any name, or -1 if it cannot be."""
@@ -416,9 +416,8 @@ class JitFileHolder:
         """Return whether the process wrote the file: anyone may write to /tmp, under any name.
 
         For a process that has ended, its owner's file counts only if we are that owner, and if it
-        was
-        written to since the recording began: /tmp is full of older ones. A file that is older than
-        its process is of another one, which had the same number before.
+        was written to since the recording began: /tmp is full of older ones. A file that is older
+        than its process is of another one, which had the same number before.
         """
         directory = f"{self._proc}/{pid}"
         owners, since_s = {0, os.geteuid()}, self._begun_s - 1.0
@@ -467,12 +466,11 @@ def _started_at(directory: str) -> float:
 def _open_below(directory_fd: int, name: bytes) -> int:
     """Open the path of what has a name in a directory, unless something is mounted there."""
     how = _OPEN_HOW.pack(_PATH_ONLY, 0, _RESOLVE_NO_XDEV)
-    libc = ctypes.CDLL(None, use_errno=True)
     size = ctypes.c_size_t(len(how))
-    fd: int = libc.syscall(ctypes.c_long(_SYS_OPENAT2), directory_fd, name, how, size)
+    fd: int = libc().syscall(ctypes.c_long(_SYS_OPENAT2), directory_fd, name, how, size)
     if fd >= 0:
         return fd
     # Before Linux 5.6 there is no such call, and some containers forbid it.
     if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
         return os.open(name, _PATH_ONLY, dir_fd=directory_fd)
-    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return checked(fd)

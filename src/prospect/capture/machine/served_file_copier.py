@@ -154,12 +154,10 @@ def _join(namespace: str) -> None:
     Raises:
         OSError: this process may not.
     """
-    import ctypes  # noqa: PLC0415 - for containers without root only
+    from prospect.capture.kernel import perf_syscalls  # noqa: PLC0415 - for containers without root
 
-    libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    if libc.setns(fd, _CLONE_NEWUSER):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    perf_syscalls.checked(perf_syscalls.libc().setns(fd, _CLONE_NEWUSER))
     os.close(fd)
 
 
