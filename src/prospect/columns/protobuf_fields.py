@@ -87,7 +87,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a number, as a packed field of one has it."""
+    """Encode a number in LEB128, as a packed field of one has it."""
     found = bytearray()
     while value >= 0x80:
         found.append(value & 0x7F | 0x80)

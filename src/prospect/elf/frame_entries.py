@@ -521,16 +521,16 @@ def _parse_cie_body(
     if version not in _VERSIONS or not is_known:
         return None
     position += 2 if version == 4 else 0  # sizes of an address and of a segment's number
-    code_alignment, position = _leb128(octets, position)
-    data_alignment, position = _leb128(octets, position, signed=True)
+    code_alignment, position = leb128(octets, position)
+    data_alignment, position = leb128(octets, position, signed=True)
     if version == 1:
         register, position = octets[position], position + 1
     else:
-        register, position = _leb128(octets, position)
+        register, position = leb128(octets, position)
     fde = lsda = None
     program = position
     if letters:
-        size, position = _leb128(octets, position)
+        size, position = leb128(octets, position)
         program = position + size
         for letter in letters[1:]:
             if letter == ord("R"):
@@ -553,15 +553,22 @@ def _parse_cie_body(
     )
 
 
-def _leb128(octets: memoryview, position: int, *, signed: bool = False) -> tuple[int, int]:
+def leb128(octets: bytes | memoryview, position: int, *, signed: bool = False) -> tuple[int, int]:
+    """Read a number; return it and what position follows.
+
+    Raises:
+        IndexError: it does not end within 64 bits, or within the bytes.
+    """
     value = shift = 0
     while True:
         octet = octets[position]
         position += 1
         value |= (octet & 0x7F) << shift
         shift += 7
-        if octet < 0x80 or shift > 63:
+        if octet < 0x80:
             break
+        if shift > 63:
+            raise IndexError
     if signed and octet & 0x40:
         value -= 1 << shift
     return value, position
@@ -577,5 +584,5 @@ def _after_pointer(octets: memoryview, position: int, pointer_bytes: int) -> int
         return -(-position // pointer_bytes) * pointer_bytes + pointer_bytes
     size = fixed_bytes(encoding, pointer_bytes)
     if size is None:
-        return _leb128(octets, position)[1]
+        return leb128(octets, position)[1]
     return position + size

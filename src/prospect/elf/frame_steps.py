@@ -21,6 +21,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.elf.elf_limits import LONGEST_EXPRESSION_BYTES, LONGEST_FUNCTION_BYTES
+from prospect.elf.frame_entries import leb128
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -451,19 +452,19 @@ def recognise(expression: bytes) -> PlaceForm:
 def _recognise(octets: bytes) -> PlaceForm:
     first, at = octets[0], 1
     if first == _BREGX:
-        register, at = _leb128(octets, at)
+        register, at = leb128(octets, at)
     elif _BREG0 <= first <= _BREG31:
         register = first - _BREG0
     else:
         return OTHER
-    distance, at = _leb128(octets, at, signed=True)
+    distance, at = leb128(octets, at, signed=True)
     rest = octets[at:]
     if not rest:
         return PlaceForm(FORM_SUM, register, distance)
     if rest[0] == _DEREF:
         if len(rest) == 1:
             return PlaceForm(FORM_DEREF, register, distance)
-        extra, end = _leb128(rest, 2)
+        extra, end = leb128(rest, 2)
         is_sum = rest[1] == _PLUS_UCONST and end == len(rest)
         return PlaceForm(FORM_DEREF, register, distance, extra) if is_sum else OTHER
     if len(rest) == 9 and rest[:4] == _RIP_BREG + _PLT_HEAD and rest[5:] == _PLT_TAIL:
@@ -471,19 +472,3 @@ def _recognise(octets: bytes) -> PlaceForm:
         if 0 <= bound <= 31:
             return PlaceForm(FORM_PLT, register, distance, bound)
     return OTHER
-
-
-def _leb128(octets: bytes, at: int, *, signed: bool = False) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        octet = octets[at]
-        at += 1
-        value |= (octet & 0x7F) << shift
-        shift += 7
-        if octet < 0x80:
-            break
-        if shift > 63:
-            raise IndexError
-    if signed and octet & 0x40:
-        value -= 1 << shift
-    return value, at

@@ -138,15 +138,6 @@ def leb128(data: Bytes, position: int) -> tuple[int, int]:
     raise DwarfError("a number without an end")
 
 
-def as_leb128(value: int) -> bytes:
-    """Write an unsigned number as LEB128."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def string(data: Bytes, position: int) -> bytes:
     """Read a string that ends with a zero byte."""
     if not 0 <= position < len(data):

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.protobuf_fields import encode_varint
 from prospect.columns.sorting import distinct
 from prospect.files.rights import is_trusted
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import load_address
-from prospect.lines.dwarf import DwarfError, as_leb128, section
+from prospect.lines.dwarf import DwarfError, section
 from prospect.lines.dwarf_file import elf_of_sections, line_table
 from prospect.lines.lines_limits import LARGEST_SECTION_BYTES, MOST_RANGES
 from prospect.lines.symcache import (
@@ -48,10 +49,10 @@ _DW_LNE_SET_ADDRESS = 2
 _UNIT, _FUNCTION = 1, 2
 _ABBREVIATIONS = (
     b"".join(
-        as_leb128(code)
-        + as_leb128(tag)
+        encode_varint(code)
+        + encode_varint(tag)
         + bytes([code == _UNIT])
-        + b"".join(as_leb128(name) + as_leb128(form) for name, form in attributes)
+        + b"".join(encode_varint(name) + encode_varint(form) for name, form in attributes)
         + b"\0\0"
         for code, tag, attributes in (
             (
@@ -301,9 +302,9 @@ def _functions_of(
         made_ranges += pieces.astype(f"<u{size}").tobytes() + bytes(2 * size)
         body = b"".join(
             [
-                *(as_leb128(_UNIT), bytes(size), unit.directory, b"\0"),
+                *(encode_varint(_UNIT), bytes(size), unit.directory, b"\0"),
                 *(table.to_bytes(4, "little"), ranges),
-                *(as_leb128(_FUNCTION), ranges, b"\0"),
+                *(encode_varint(_FUNCTION), ranges, b"\0"),
             ]
         )
         head = b"\4\0" + bytes(4) + bytes([size])  # version 4, its abbreviations

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.protobuf_fields import encode_varint
 from prospect.columns.sorting import distinct
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
@@ -32,7 +33,7 @@ from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address
-from prospect.lines.dwarf import DwarfError, Sections, as_leb128, unsigned
+from prospect.lines.dwarf import DwarfError, Sections, unsigned
 from prospect.lines.dwarf_file import elf_of_sections, line_table
 from prospect.lines.lines_limits import LARGEST_SPLIT_BYTES, MOST_COLUMNS, MOST_SPLIT_UNITS
 from prospect.lines.scoped_names import ScopedNames
@@ -249,7 +250,7 @@ def _joined(unit: UnitEntry, rest: UnitSections) -> tuple[bytes, bytes]:
         raise DwarfError("the two halves of a unit are of different kinds")
     table, table_end = dwarf.abbreviations(rest.abbreviations, header.abbreviations)
     own, known, children = dwarf.first_entry(rest.info, header, table)
-    code = as_leb128(max(table) + 1)
+    code = encode_varint(max(table) + 1)
     attributes, values = _own_entry(unit, rest, known.get(dwarf.DW_AT_LANGUAGE))
     entry = code + values
     start = 12 if unit.version == 5 else 11
@@ -260,7 +261,7 @@ def _joined(unit: UnitEntry, rest: UnitSections) -> tuple[bytes, bytes]:
         head = length + struct.pack("<HBBI", 5, dwarf.DW_UT_COMPILE, 8, 0)
     else:
         head = length + struct.pack("<HIB", 4, 0, 8)
-    declared = code + as_leb128(dwarf.DW_TAG_COMPILE_UNIT) + bytes([own.has_children])
+    declared = code + encode_varint(dwarf.DW_TAG_COMPILE_UNIT) + bytes([own.has_children])
     old = bytes(rest.abbreviations[header.abbreviations : table_end])
     return head + entry + bytes(body), declared + attributes + b"\0\0" + old
 
@@ -294,7 +295,7 @@ def _own_entry(
         form, place = language
         code = unsigned(rest.info, place, min(dwarf.FIXED_FORMS.get(form, 0), 2))
         fields.append((dwarf.DW_AT_LANGUAGE, dwarf.DW_FORM_DATA2, code.to_bytes(2, "little")))
-    names = b"".join(as_leb128(name) + as_leb128(form) for name, form, _ in fields)
+    names = b"".join(encode_varint(name) + encode_varint(form) for name, form, _ in fields)
     return names, b"".join(value for _, _, value in fields)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.lines.dwarf import DwarfError, leb128
 from prospect.lines.lines_limits import DEEPEST, LONGEST_TEXT_BYTES
 from prospect.profile.optional_tables import LineTable
 from prospect.records import Record, replace
@@ -292,14 +293,11 @@ class SymCache(Record, eq=False):
         return posixpath.normpath(path) if path else b""
 
     def _string(self, offset: int) -> bytes:
-        size, shift = 0, 0
-        for position in range(offset, min(offset + 4, len(self.text))):
-            octet = self.text[position]
-            size |= (octet & 0x7F) << shift
-            shift += 7
-            if octet < 0x80:
-                return bytes(self.text[position + 1 : position + 1 + min(size, LONGEST_TEXT_BYTES)])
-        return b""
+        try:
+            size, begin = leb128(self.text[: offset + 4], offset)
+        except DwarfError:
+            return b""
+        return bytes(self.text[begin : begin + min(size, LONGEST_TEXT_BYTES)])
 
 
 def _without_empty(
