@@ -24,7 +24,8 @@ from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_encoding import build_id_record
 from prospect.recording.interval import RecordingResult
 from prospect.records import asdict
-from prospect.target.relay_stream import greeting_lines, write_all
+from prospect.target.relay import write_all
+from prospect.target.relay_stream import greeting_lines
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 from prospect.target.target_limits import END_S, LARGEST_WHOLE_FILE_BYTES, QUIET_S
 from prospect.target.target_process import signals_to

@@ -53,6 +53,17 @@ OFFSET = struct.Struct("<Q")
 SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP}
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it.
+
+    Raises:
+        OSError: the file takes no more.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
 class Out:
     """Frames to the host."""
 
@@ -61,19 +72,13 @@ class Out:
 
     def frame(self, letter: bytes, *parts: bytes) -> None:
         """Send a frame of these parts, concatenated."""
-        self.write(self.packer.compress(FRAME.pack(letter, sum(map(len, parts)))))
+        write_all(1, self.packer.compress(FRAME.pack(letter, sum(map(len, parts)))))
         for part in parts:
-            self.write(self.packer.compress(part))
+            write_all(1, self.packer.compress(part))
 
     def flush(self) -> None:
         """Let the host have all frames so far."""
-        self.write(self.packer.flush(zlib.Z_SYNC_FLUSH))
-
-    def write(self, data: bytes) -> None:
-        """Write to standard output, which may be slow."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(1, view) :]
+        write_all(1, self.packer.flush(zlib.Z_SYNC_FLUSH))
 
 
 class Recording:
@@ -137,9 +142,7 @@ def main(name: str) -> None:
         size = sys.stdin.buffer.readline()
         if not size:
             return  # the host sends nothing to a Python that is too old
-        data = memoryview(zlib.decompress(sys.stdin.buffer.read(int(size))))
-        while data:
-            data = data[os.write(descriptor, data) :]
+        write_all(descriptor, zlib.decompress(sys.stdin.buffer.read(int(size))))
     out = Out()
     grown = Recording(recording, out)
     orders = b""
@@ -257,9 +260,7 @@ def send_file(order: dict[str, object], to: int) -> None:
     """Write frames of the kernel's listing whole, and of an ELF file what names are made of."""
 
     def send(letter: bytes, *parts: bytes) -> None:
-        view = memoryview(b"".join((FRAME.pack(letter, sum(map(len, parts))), *parts)))
-        while view:
-            view = view[os.write(to, view) :]
+        write_all(to, b"".join((FRAME.pack(letter, sum(map(len, parts))), *parts)))
 
     descriptor = opened(order)
     if order["file"] == "/proc/kallsyms":

@@ -86,17 +86,6 @@ class Frames:
             yield letter, content
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it.
-
-    Raises:
-        OSError: the file takes no more.
-    """
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
 class ReceivedFile:
     """A file that a target writes from afar, up to a bound.
 
