@@ -119,7 +119,6 @@ class SourceOptions(Record):
     Attributes:
         what: a function or an image by name or pattern, whose hits count alone; "" for all.
         detail: `-V`: whose hits count.
-        places: where sources are.
         include, exclude: patterns of source paths; all of them, less the excluded, if none.
         whole: whether lines far from all hits are shown too.
         format: "text" or "json".

@@ -51,8 +51,6 @@ class Archive(Record, eq=False):
 
     Attributes:
         pieces: its bytes, once.
-        recording_bytes: size of the recording.
-        added_bytes: size of what is added to it.
     """
 
     pieces: Iterator[bytes | memoryview]

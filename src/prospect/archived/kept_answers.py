@@ -120,7 +120,6 @@ class Answers(Record, eq=False):
         process_notes: the same of single processes.
         names: what was asked of each owner, in order.
         images: files by object, or why they are not there.
-        lines: by object.
         tree: the frames of `lines`.
         code: by owner and first address.
         source: text of source lines, by path and number.

@@ -63,7 +63,6 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
     Args:
         key: what the recording says of it.
         number: of this file within the archive.
-        image: its pieces.
     """
     refused = Missing(NameSource.NO_ELF, "the archive's copy of it cannot be read")
     if not 0 < image.size <= LARGEST_IMAGE_BYTES:

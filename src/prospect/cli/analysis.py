@@ -143,8 +143,7 @@ def repeated(command: Command, arguments: Sequence[str]) -> Repeated:
     """Return the options, and COMMAND, that other commands repeat.
 
     Args:
-        command: the command that was given.
-        arguments: the words after its name, without errors.
+        arguments: the words after the command's name, without errors.
     """
     from prospect.render.next_commands import Repeated  # numpy: not before `get_ready`
 

@@ -119,8 +119,6 @@ def write(
     Args:
         before: the recordings of A.
         after: the recordings of B.
-        settings: of the command line.
-        target: takes the report.
         unread: takes what of the recordings is not understood, or did so while they were read.
 
     Raises:

@@ -206,7 +206,6 @@ def refuse(settings: Settings, **options: str) -> None:
     """Refuse options that need what no store keeps: times within a window, code.
 
     Args:
-        settings: of the command line.
         options: how each is spelled, by the field that it sets.
 
     Raises:

@@ -145,9 +145,7 @@ def _has_callers(
     A report that goes to a file is often of a long run, whose copies of stacks would fill a disk.
 
     Args:
-        settings: of the command line.
         command: COMMAND.
-        target: takes the report.
         descriptor: of the recording, which has to have room for copies of stacks.
     """
     if settings.output or stat.S_ISREG(os.fstat(target.descriptor).st_mode):

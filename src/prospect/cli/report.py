@@ -78,8 +78,6 @@ def write(
     Args:
         recording: the file, or the part of one or of a store, to report on.
         typed: what a command line calls it, and the one that asks for the report.
-        settings: of the command line.
-        target: takes the report.
         limits: of the recorder; those that a full disk kept out of the recording are printed on
             stderr.
 

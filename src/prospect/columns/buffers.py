@@ -119,7 +119,6 @@ def inserted(table: _Table, other: _Table, place: NDArray[np.intp]) -> _Table:
     """Return a table with each row of another one before its own row; columns are arrays.
 
     Args:
-        table: to insert into.
         other: the rows, of which no column is None that the table has.
         place: i[n] ascending, as in `numpy.insert`.
     """

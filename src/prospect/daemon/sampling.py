@@ -161,7 +161,6 @@ class Sampling(Closing):
         """Begin.
 
         Args:
-            options: the settings.
             is_late: whether there is no time to read names of further files; None for never.
 
         Raises:
@@ -193,7 +192,6 @@ class Sampling(Closing):
         """Go on with other settings, but for those of the sampled events.
 
         Args:
-            options: the settings.
             notes: sentences on what the windows go without.
         """
         self._options, self._notes = options, notes

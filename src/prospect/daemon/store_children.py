@@ -34,7 +34,6 @@ class StoreChild:
     """A child at work on a store.
 
     Attributes:
-        pid: of the process.
         answer_fd: becomes readable when it has answered, or has ended.
         own_bytes: the most memory that it had, without pages of files, as of its last answer.
     """

@@ -84,8 +84,7 @@ class StoreWriting:
         """Go on behind what the store has; the caller holds its lock.
 
         Args:
-            store: to write to.
-            keep: how much of it is kept.
+            keep: how much of the store is kept.
             say: called with each line that a person should see.
             set_aside: called with each segment that goes for its age, or for want of room.
         """

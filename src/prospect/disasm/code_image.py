@@ -157,7 +157,6 @@ def code_at(image: ElfImage, svma: int, size: int) -> memoryview:
     """Return the bytes from an address on: fewer than `size` where their segment or the file ends.
 
     Args:
-        image: the image.
         svma: of the first byte.
         size: how many.
     """

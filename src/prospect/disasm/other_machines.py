@@ -42,7 +42,6 @@ def decode_other(
     """Decode code; return address, size, text, FLOW_* and target of each instruction.
 
     Args:
-        code: the bytes.
         address: of the first.
         machine: EM_*.
         syntax: "att" or "intel", for x86.

@@ -46,7 +46,6 @@ def decode(
     """Decode code; return address, size, text, FLOW_* and target of each instruction.
 
     Args:
-        code: the bytes.
         address: of the first.
         bits: 32 or 64.
         syntax: "att" or "intel".

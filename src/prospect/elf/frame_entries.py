@@ -74,7 +74,6 @@ class EhData(Record, eq=False):
     """A section that holds encoded numbers.
 
     Attributes:
-        content: its bytes.
         address: SVMA of the first.
         pointer_bytes: size of an address: 8 or 4.
     """
@@ -351,7 +350,6 @@ def decode_ranges(
     """Decode the addresses that FDEs are for.
 
     Args:
-        data: the section.
         entry: i64[n] offsets of each FDE's length field, of its first address, and of its end.
         cie_offset: i64[n] offset of the length field of the CIE that it refers to.
         is_debug: the section is .debug_frame.
@@ -483,8 +481,7 @@ def parse_cie(data: EhData, offset: int, *, is_debug: bool = False) -> Cie | Non
     """Parse the CIE whose length field is at an offset.
 
     Args:
-        data: the section.
-        offset: in it.
+        offset: in the section.
         is_debug: the section is .debug_frame, where other values say that an entry is a CIE.
 
     Returns:

@@ -99,8 +99,7 @@ def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> Fra
     """Work out the rules of all functions of an image.
 
     Args:
-        image: what is mapped.
-        debug_image: its debug file, which may have .debug_frame.
+        debug_image: the image's debug file, which may have .debug_frame.
 
     Returns:
         The rules; None if there are none, or the machine is none of x86-64 and arm64.

@@ -49,8 +49,6 @@ def rows_of_steps(steps: FrameSteps, functions: Functions, machine: MachineRegis
 
     Args:
         steps: each program's between a STEP_BEGIN and a STEP_END.
-        functions: of the programs.
-        machine: whose registers.
     """
     sources = _Sources(steps, functions.initial)
     places = _locations(steps, functions)

@@ -184,7 +184,6 @@ def decode_operations(
     """Decode programs that lie behind each other in a section.
 
     Args:
-        data: the section.
         begin: i64[n] where programs begin, ascending.
         end: i64[n] where they end.
         address_encoding: i64[n] DW_EH_PE_* of DW_CFA_set_loc's operand.
@@ -372,7 +371,6 @@ def translate(
         data: the section that they were decoded from.
         operations: of many programs.
         factors: i64[n] of each program, for code and for data.
-        machine: whose registers.
     """
     code, first, second = operations.code, operations.first, operations.second
     of_code, of_data = (factor.take(operations.program) for factor in factors)

@@ -335,7 +335,6 @@ def class_columns(
     """Add hits up by some keys for each class, and estimate the error of each sum.
 
     Args:
-        view: the report.
         dimension: of `COLUMN_DIMENSIONS`.
         keys: of `SORT_KEYS`.
         most: how many columns there may be; classes beyond that are one. Events have one each, as

@@ -474,7 +474,6 @@ class _Summary:
         """Return the rows, and how long a run would have to be to tell the first ones apart.
 
         Args:
-            table: the rows.
             parts: as of `error_bars`.
         """
         profile, rows = self._profile, len(table)

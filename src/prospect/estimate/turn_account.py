@@ -57,7 +57,6 @@ class TurnRow(NamedTuple):
 
     Attributes:
         state: one of PATH_STATES.
-        program: of the thread.
         thread: one of THREADS_OF_TURNS: that of the turn, or another one of its process, or of
             another process.
         during: what the turn's own thread waited for meanwhile, if it is another; "" if unknown.
@@ -67,7 +66,6 @@ class TurnRow(NamedTuple):
         half_width_s: half of its 95 % interval; 0.0 for what is exact.
         share: of the turns' time, 0 to 1.
         pieces: how many; of a function those with a sample of it.
-        longest_s: the longest of them.
         samples: that hit a function.
     """
 
@@ -288,7 +286,6 @@ class TurnPiece(NamedTuple):
         begin_s: since the turn's start.
         seconds: how long.
         state: one of PATH_STATES.
-        program: of the thread.
         thread: one of THREADS_OF_TURNS.
         what: the function that most samples hit, or what blocked the thread; "" if unknown.
     """
@@ -306,7 +303,6 @@ class SlowTurn(NamedTuple):
 
     Attributes:
         program, kind: as of `KindOfTurns`.
-        tid: the thread.
         begin_s: since the start of the recording.
         seconds: how long.
         pieces: the longest ones, in chronological order.

@@ -42,7 +42,6 @@ class WallRow(NamedTuple):
 
     Attributes:
         state: one of PATH_STATES.
-        program: of the thread.
         what: the function that ran, or what blocked the thread; of waiting for a CPU QUOTA or
             HOST, "" if threads had it; "" for other states.
         ended_by: what ended a blocked time: "(interrupt)", a program, or "" if not recorded.
@@ -50,7 +49,6 @@ class WallRow(NamedTuple):
         half_width_s: half of its 95 % interval; 0.0 for what is exact, and for QUOTA.
         share: of the wall time, 0 to 1.
         pieces: how many; of a function those with a sample of it.
-        longest_s: the longest of them.
         samples: that hit a function.
     """
 
@@ -82,7 +80,6 @@ class WallAccount(Record):
         rows: the longest first.
         takers: who had the CPU instead, in the same way; they add up to the time of waiting for
             one.
-        pieces: of the path.
     """
 
     seconds: float

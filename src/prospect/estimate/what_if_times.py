@@ -16,7 +16,6 @@ class Outcome(Record):
     """How long the command would take after some changes.
 
     Attributes:
-        changes: of functions.
         cpu_s: how long the functions had a CPU.
         saved_s: how much less they would.
         gain_s: how much sooner the command would end, at most; negative if later.

@@ -37,7 +37,6 @@ def with_waiting_tasks(samples: Samples, event: int, tasks: Tasks) -> Samples:
     """Return samples with the tasks that waited, and without the raw data that says so.
 
     Args:
-        samples: of a recording.
         event: the row of perf's event of ``--off-cpu``.
         tasks: of the recording. Samples without a time get that of the last of these, or of the
             last sample.

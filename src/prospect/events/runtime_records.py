@@ -149,8 +149,6 @@ class RuntimeRecords(Record):
         last: u32[f] its last instruction: an offset in the code object, or a number.
         owner: u8[f] what its runtime says of the frame.
         signature: u32[f] of the function.
-        images: by number.
-        texts: of functions.
         damaged: records that could not be read.
         left_out: image and number of its functions whose names found no room.
     """
@@ -178,7 +176,6 @@ def of_chosen_samples(records: RuntimeRecords, rows: NDArray[np.int64]) -> Runti
     """Return the stacks of samples that are chosen from those of a recording.
 
     Args:
-        records: of the recording.
         rows: i64[n] the sample that each of the new ones was, ascending; one may be there twice.
     """
     if not len(records):
@@ -233,7 +230,6 @@ class RuntimeColumns:
         """Take the events that have such records.
 
         Args:
-            events: of the recording.
             innermost: whether no more is kept of a stack than the frames up to the first one that
                 surely is a function's, and not one that represents a call from C.
         """
@@ -263,7 +259,6 @@ class RuntimeColumns:
         """Take records whose headers are at `positions`, ascending.
 
         Args:
-            words: of the block.
             positions: i64[p].
             sample: i64[p] row of the next sample of another event.
         """

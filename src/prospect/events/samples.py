@@ -78,7 +78,6 @@ def find_chains(
         positions: i64[n] the samples' headers.
         size_words: i64[n] the samples' sizes.
         rows: i64[n] the samples' events, None if the schema is uniform.
-        schema: of the recording.
     """
     at: NDArray[np.int64] = positions + at_rows(schema.fixed_words, rows)
     end = positions + size_words
@@ -149,11 +148,9 @@ def true_times(
     """Return the samples' times, u64[n]: those of context switches by their own clock.
 
     Args:
-        words: the block.
         met: the samples.
         task: u64[n] whose they are.
         time_ns: u64[n] as the samples have it.
-        schema: of the recording.
     """
     tail_time, tail_task = schema.switch_tail
     of_switch = np.flatnonzero(met.rows == schema.switch_event)
@@ -230,7 +227,6 @@ class GroupReads:
 
         Args:
             words: u64 the block.
-            met: the samples.
             first_sample: the row of the first among all samples.
         """
         for row in distinct(met.rows).tolist():

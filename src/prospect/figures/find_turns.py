@@ -88,7 +88,6 @@ def turn_kinds(
     """Name the kind of each turn.
 
     Args:
-        stacks: of the turns.
         blocked: the waits, with the forest of stacks.
         wait: i64[n] the idle wait next to each turn.
         group: i64[n] a number of each turn's program and idle wait.
@@ -229,8 +228,6 @@ class _Kinds:
         """Follow the turns of a program.
 
         Args:
-            tree: the stacks.
-            stacks: of all turns.
             main: i64[n] the stack that each turn belongs to.
             known: i64[k] the program's turns that have one, ascending.
         """

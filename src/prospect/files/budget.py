@@ -156,8 +156,7 @@ class HeldMemory:
         """Count memory until nothing refers to it any more; return False if it is too much.
 
         Args:
-            memory: what is counted.
-            size: how much of it is, or will be, touched.
+            size: how much of the memory is, or will be, touched.
 
         Raises:
             UsageError: the variable holds no size.

@@ -165,7 +165,6 @@ class Child:
         writes to later. A program has none of them.
 
         Args:
-            module: its name.
             kept_fds: as for `start`.
             value: of what `marshal` knows.
 

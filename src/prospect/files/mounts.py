@@ -38,7 +38,6 @@ class Mount(NamedTuple):
         number: of the mount, as fdinfo has it.
         device: as in `os.stat_result`.
         root: the directory of the file system that is mounted.
-        point: where it is mounted.
         kind: of file system.
         options: of the file system, separated by commas.
         is_local: whether its pages come from this kernel, and so always come.

@@ -134,8 +134,7 @@ class ReportFile:
         """Open `path`; "" and "-" are standard output.
 
         Args:
-            path: of the file.
-            what: what it is called in errors.
+            what: what the file is called in errors.
             mode: of a new file, less the umask; None for one that a person reads: root's are
                 private.
 

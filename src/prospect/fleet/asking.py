@@ -36,14 +36,7 @@ _US = 1e-6
 
 
 class Question(NamedTuple):
-    """The tables of a part of a store, and what is asked of them.
-
-    Attributes:
-        store: that is asked.
-        engine: that answers.
-        part: what it has.
-        chosen: what is asked for.
-    """
+    """The tables of a part of a store, and what is asked of them."""
 
     store: StoreDirectory
     engine: Queries

@@ -157,7 +157,6 @@ def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
     """Divide the files of hits, each with its host's number, so that a host's have one turn.
 
     Args:
-        asked: what is asked.
         width: how many times as large as usual the sums are that are made of each row.
 
     Raises:

@@ -90,7 +90,6 @@ class KeptDay(NamedTuple):
     Attributes:
         path: what the names of its files begin with, below the store.
         begin_s, end_s: whole seconds that all of its windows lie within.
-        ranges: its windows.
         head: of the latest segment.
     """
 

@@ -46,10 +46,8 @@ class Shipment(NamedTuple):
     """A target for a store's segments, and which of them go there.
 
     Attributes:
-        url: of the target.
         share: of hosts that send an hour.
         everything: whether the hour that is not over is sent too.
-        host: that the store is of.
     """
 
     url: str

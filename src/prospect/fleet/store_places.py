@@ -116,7 +116,6 @@ class Backend(NamedTuple):
         scheme: what its URLs have in front of "http"; "" for none.
         path: where it takes them.
         variables: of the environment, with "HEADERS" and "INSECURE" in their place; later ones win.
-        media_type: of a request.
     """
 
     scheme: str

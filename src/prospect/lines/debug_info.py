@@ -175,7 +175,6 @@ class BoundedReader:
 
         Args:
             data: a whole ELF file. It gets a second for each MB, and some more.
-            uid: whose it is.
         """
         with self._turn:
             used_s = self._used_s.get(uid, 0.0)

@@ -93,7 +93,6 @@ class _Source(NamedTuple):
     Attributes:
         content: its symcache, None without one.
         load_address: SVMA that the symcache counts from.
-        note: what is missing.
         names: finds the qualified names of functions without a linkage name.
         split: the units that are in other files, None without any.
         speaks_for: the user whose word its own paths are.

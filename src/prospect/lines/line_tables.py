@@ -279,7 +279,6 @@ def _functions_of(
     """Make an ELF file in which each of some units is one function without a name.
 
     Args:
-        holder: the image with their tables.
         units: the units.
         address: SVMA that the image counts from; the file made says the same.
         most_bytes: how much the tables and their file names may take, each.

@@ -84,7 +84,6 @@ class LastSwitches:
         """Return a part's records with what threads did before it in front, at time 0.
 
         Args:
-            events: of the part.
             switch_event: row of the event that samples every switch, -1 without.
         """
         switches = events.switches or _no_switches()
@@ -296,9 +295,7 @@ class PythonNames:
         """Return a part's records with the names that its stacks may need; keep what it says.
 
         Args:
-            events: the part.
-            end_ns: when it ended.
-            running: the processes that ran when it began.
+            running: the processes that ran when the part began.
         """
         self._forget(end_ns, running)
         python = events.runtimes

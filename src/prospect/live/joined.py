@@ -173,7 +173,6 @@ class PartOfThreads(NamedTuple):
 
     Attributes:
         threads: `since_before_ns` is 0 if the wait began in an earlier part.
-        programs: the process of each.
         begin_ns: the interval's start.
     """
 
@@ -189,9 +188,6 @@ def part_of_threads(
     """Return a part's times.
 
     Args:
-        threads: of the part.
-        processes: that its rows refer to.
-        run: the part's.
         known_ns: i64[t] of `stackless_ns`, what has the stack of a wait in the part before.
     """
     keys = list(zip(processes.pid.tolist(), processes.start_ns.tolist(), strict=True))
@@ -300,7 +296,6 @@ class OpenWaits:
         Args:
             waits: all so far, the part's last.
             first: the part's first wait.
-            threads: what threads did in the part.
             begin_ns: when the part began.
 
         Returns:

@@ -154,7 +154,6 @@ class LiveTasks:
         """Return the records of a part with the state before it in front, at time 0.
 
         Args:
-            events: of the part.
             pids: whose state is needed, see `pids_of`.
             named: of whom only the names are needed, and those of their threads.
         """

@@ -80,8 +80,6 @@ def section_patches(
     Args:
         file: the recording.
         header: its header, of a whole file of this byte order without such a section.
-        added_bit: the feature.
-        content: the section.
 
     Raises:
         RecordingError: sections are missing, or are where no recorder puts them.

@@ -154,7 +154,6 @@ class FieldReader:
     """Reads fields one after the other; a read beyond the end raises RecordingError.
 
     Args:
-        data: the bytes.
         order: ``"<"`` or ``">"``.
     """
 

@@ -35,7 +35,6 @@ def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
     """Return the section.
 
     Args:
-        images: the files.
         packs: whether their content is compressed.
     """
     parts: list[bytes] = []

@@ -273,7 +273,6 @@ class RecordStream:
         pieces: the stream's bytes, in pieces of any size.
         metadata: gets the metadata records.
         damage: gets a sentence for what breaks the stream.
-        place: where the stream is.
     """
 
     def __init__(

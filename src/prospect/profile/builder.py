@@ -114,7 +114,6 @@ class TableBuilder:
         Args:
             path: the object's name in the report.
             kind: one of KIND_*.
-            named: its addresses and functions.
             build_id: lower-case hex, empty if unknown.
             note: why it has no or poor names.
             part_kinds: kinds of the other object paths among the functions; `kind` if absent.

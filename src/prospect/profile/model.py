@@ -250,7 +250,6 @@ class WallPath(Record):
         ender_index: i32[p] row of `names` of that thread, -1 for none.
         ender_process_index: i32[p] into processes: its program, -1 for none.
         takers: who had the CPU while the path waited for one.
-        names: of threads.
         cpu: i32[p] of pieces that ran the CPU, -1 if unknown; None if that was not kept.
     """
 

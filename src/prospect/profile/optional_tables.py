@@ -121,7 +121,6 @@ class SourceFile(Record):
     """A source file that was found here.
 
     Attributes:
-        path: where.
         lines: its text, without line ends; undecodable bytes as `os.fsdecode` has them.
         modified_ns: since the epoch.
         is_public: whether every user may read it.

@@ -112,7 +112,6 @@ class RunInfo(Record):
     Attributes:
         command: COMMAND and its arguments, empty if the recording is not of a command.
         recorder: "prospect 0.1.0" or "perf 6.1".
-        recorder_command_line: the recorder's own command line.
         begin_ns, end_ns: the interval on the samples' clock; 0 if unknown.
         cpus: CPUs that were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.

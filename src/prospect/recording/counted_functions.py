@@ -67,7 +67,6 @@ def counted_functions(
     """Find the functions; their files are closed behind the context.
 
     Args:
-        patterns: what to count.
         command: whose image is meant where a pattern names none.
 
     Raises:

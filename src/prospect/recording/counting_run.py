@@ -52,7 +52,6 @@ def count_events(
     """Count events while a command runs, or until processes or a signal end it.
 
     Args:
-        options: what to count.
         on_interval: is given each interval as it ends.
 
     Raises:

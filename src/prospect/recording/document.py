@@ -72,9 +72,7 @@ def describe_interval(
     """Return what the document says of any interval, of a command or not.
 
     Args:
-        options: what was recorded.
         events: the events, open or closed.
-        interval: when.
         background: what was found besides them.
         lost: id → samples that the kernel could not deliver.
     """
@@ -122,7 +120,6 @@ def early_document(
     """Return what of the document is known while recording goes on, for a file without its end.
 
     Args:
-        options: what is recorded.
         events: the events, open.
         background: what was found besides them.
         begin_ns: when the events were switched on.
@@ -149,8 +146,6 @@ def recording_info(
     """Return what the feature sections that all readers know are to say.
 
     Args:
-        options: what was recorded.
-        events: the events.
         background: what was found besides them.
         extras: the document; with "started_at", in seconds since 1970.
         tracing_data: formats of tracepoints among the events.

@@ -91,10 +91,8 @@ class Started(NamedTuple):
     """A recording whose command has just been started.
 
     Attributes:
-        options: what is recorded.
         started_at: in seconds since 1970.
         command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
-        output_fd: the file.
         switches: the programs that record switches, None without.
         limits: sentences about what could not be started.
         python: gives what reads Python frames, None as long as there were none to read.

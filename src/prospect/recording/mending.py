@@ -27,7 +27,6 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
         fd: a regular file.
         begin: where its first record is.
         end: where its last one ends.
-        events: of the recording.
     """
     try:
         again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)

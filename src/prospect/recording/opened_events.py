@@ -130,7 +130,6 @@ def open_events(
     """Open the best events on all CPUs; the timer where the hardware counter is not on each.
 
     Args:
-        options: what to record.
         pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
             whole system will do.
         cpus: those online.

@@ -58,7 +58,6 @@ def record(
     """Run a command, or watch who runs already, and record all that the kernel lets this user see.
 
     Args:
-        options: what to record.
         output_fd: a regular file, opened for writing; the caller closes it.
         warn: called before COMMAND runs, with what the recording may cost it.
         sink: makes what takes the records, of the file and the most bytes that it may take.
@@ -221,7 +220,6 @@ class _ChosenProcesses:
         """Record stacks of these processes and their descendants from now on, if it takes that.
 
         Args:
-            pids: the processes.
             hurries: whether this comes before all others that want a CPU: COMMAND runs.
         """
         self._pids = pids

@@ -114,7 +114,6 @@ def drop_unsampled_mappings(
     Args:
         fd: a regular file, to which all records have been written.
         begin: where its first record is.
-        events: of the recording.
         own: COMMAND or the attached processes.
 
     Returns:

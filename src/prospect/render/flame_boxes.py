@@ -64,7 +64,6 @@ class FlameGraph(Record):
 
     Attributes:
         profile: completed.
-        frames: of its locations.
         forest: stacks by name.
         events: rows of `RunInfo.events` that are added up; empty if there is no sample.
         comm, row, value: i64[v] inclusive weights by thread name and row of the forest, -1 for the

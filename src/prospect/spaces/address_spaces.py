@@ -555,7 +555,6 @@ def _changes(
         block: i64[k].
         row: i64[k] row of `made` that is filed there.
         tree: how the versions descend from each other.
-        made: all mappings.
     """
     version = made.version.take(row)
     keys = np.concatenate(

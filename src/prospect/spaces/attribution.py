@@ -582,7 +582,6 @@ def programs_at(
         timeline: who was what, when.
         pid: their processes.
         tid: their numbers.
-        time_ns: the times.
     """
     count = len(tid)
     nothing = np.zeros(count, np.uint64)

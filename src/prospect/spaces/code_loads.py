@@ -55,7 +55,6 @@ def insert_code_loads(
     """Return events in which the code is mapped.
 
     Args:
-        events: the recording's.
         logs: of one process and one program each.
         is_anonymous: bool[k], of `events.names`: whether a mapping of this name is no file's.
     """

@@ -204,9 +204,7 @@ def merge_alike(
 
     Args:
         store: whose lock the caller holds.
-        engine: of this store.
         parts: by their windows' numbers, of one session.
-        tier: of what is made.
 
     Yields:
         As each segment is whole, what it was made of.
@@ -382,7 +380,6 @@ def without_rare(frames: Columns, stack: Numbers, count: NDArray[np.int64], leas
         frames: columns of `schema.COLUMNS[STACKS]`, each frame once, callers before what they call.
         stack: u64[s], the stacks of samples, each once.
         count: i64[s], how many samples have each.
-        least: the bound.
     """
     row_of = _Rows(frames["stack"])
     caller, depth = row_of(frames["caller"]), frames["depth"].astype(np.int64)

@@ -74,7 +74,6 @@ class Nameless(Record):
     """Code that was hit and has no names.
 
     Attributes:
-        path: of the object.
         hits: in functions without names.
         why: what is known of the reason.
     """

@@ -64,7 +64,6 @@ class StoreDirectory(Closing):
         """Open a store.
 
         Args:
-            path: its directory.
             create: whether to make one if there is none, or an empty directory.
             target: the other machine whose usual store it is, "" for none.
 

@@ -283,9 +283,7 @@ def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specific
     """Copy the hours that contain a part of a store.
 
     Args:
-        store: to read.
         target: an empty one, whose lock the caller holds.
-        chosen: the part.
 
     Returns:
         How many segments were copied.

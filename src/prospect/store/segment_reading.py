@@ -143,9 +143,6 @@ def choose(
     A damaged one is left out, and what it is made of is read in its place as far as it is there.
 
     Args:
-        store: that is read.
-        engine: to query it with.
-        chosen: which part of it.
         fine: whether hits are told apart by more than function and hour, as far as the store does.
         sums: as `Part` has it; nothing else is read of days within the span then, but their
             accounting.
@@ -370,7 +367,6 @@ def name_files(
     a name.
 
     Args:
-        store: that is read.
         engine: to query it with; damage within a file shows if it `reads_all`.
         segments: whose names are wanted.
         kind: FUNCTIONS or STACKS.

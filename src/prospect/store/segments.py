@@ -138,9 +138,7 @@ def coarsest(
     """Choose segments so that each window is read once.
 
     Args:
-        segments: that are there.
         since_us: from when on windows are asked for, in microseconds since 1970.
-        until_us: until when.
         fine: whether days, which are summaries, are read only if nothing else is left.
 
     Returns:

@@ -157,9 +157,6 @@ def make_tables(
     """Let queries read a part of a store by the names `TABLES`.
 
     Args:
-        store: to read.
-        engine: that is to be queried.
-        part: what of the store.
         kinds: of files that are wanted, for finding those of names reads them; all tables need all.
         for_sums: whether to leave out what sums over hosts do without: the accounting that heads
             have, and hosts' names in samples and coverage; `segments` has their numbers.
@@ -219,8 +216,6 @@ def placed_hits(store: StoreDirectory, part: Part, *, stacks: bool) -> list[tupl
     """Return the files that hold the hits of a part, and the place of each one's segment.
 
     Args:
-        store: that is read.
-        part: of it.
         stacks: as `segment_reading.hit_files` has it.
 
     Raises:
@@ -284,9 +279,7 @@ def answered(
     """Answer a query while the block runs.
 
     Args:
-        store: to read.
         query: one SELECT, on the tables `TABLES`.
-        make_engine: what answers it.
 
     Yields:
         The names of columns, the rows, and a sentence for each thing that is left out.

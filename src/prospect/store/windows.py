@@ -77,8 +77,7 @@ def window_of(
     """Return what a store keeps of a profile with samples.
 
     Args:
-        profile: of the window.
-        span: when that was.
+        span: when the window was.
         separate: what is to be kept apart, of `SEPARATIONS`.
         services: by row of its processes, what service the process is part of.
         window_us: how long a window ought to be.

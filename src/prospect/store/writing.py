@@ -73,7 +73,6 @@ class Content(NamedTuple):
 
     Attributes:
         query: whose result it is.
-        parameters: of the query.
         hits: how many hits it has then; None for a file of something else.
         level: of compression, as that of `zstd`.
         group: how many rows share dictionaries.

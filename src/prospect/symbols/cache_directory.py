@@ -66,7 +66,6 @@ class CacheDirectory(Record):
         """Map a file; None if it is not there, not ours alone, or too small to be one.
 
         Args:
-            name: of the file.
             least_bytes: at least 1.
         """
         with suppress(OSError, ValueError), self.opened() as directory:

@@ -69,7 +69,6 @@ def named(
     """Name addresses by the rows of a table that cover them.
 
     Args:
-        table: the symbols.
         row: i32[n] of `table`, -1 if none covers the address.
         address: u64[n] to put down for each.
         uncovered: why there is no name where `row` is -1.

@@ -168,7 +168,6 @@ class Symbolizer:
         """Spend on another use of an object's file; where too little is left, the report says so.
 
         Args:
-            key: the object.
             use: what for, in a word.
             peak_bytes: as in `Cost`.
             kept_bytes: the same.
@@ -184,8 +183,7 @@ class Symbolizer:
         """Name the addresses of one object.
 
         Args:
-            key: the object.
-            pids: processes that had it mapped, some or all; of anonymous memory the one that it
+            pids: processes that mapped the object, some or all; of anonymous memory the one that it
                 belongs to, and the processes that this one was forked from.
             address: u64[n], best distinct: offsets in the file for KIND_ELF and KIND_VDSO, as in
                 `JitCode` for KIND_JIT, AVMA for the others.

@@ -161,7 +161,6 @@ def kept_table(
     Args:
         cache: None to keep nothing.
         key: from `cache_key`; None for an image that nothing identifies.
-        read: reads the table.
     """
     if cache is None or key is None:
         return read()

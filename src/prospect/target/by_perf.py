@@ -57,7 +57,6 @@ def record_by_perf(
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
-        options: what to record there.
         output_fd: a regular file, opened for writing and reading; the caller closes it.
         say: called once perf has begun.
 

@@ -52,7 +52,6 @@ def count_on(
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
-        options: what to count there.
         on_interval: is given each interval as it ends.
 
     Raises:

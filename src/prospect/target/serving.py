@@ -34,7 +34,6 @@ class Served(NamedTuple):
     """The question, files and connection that an agent works with.
 
     Attributes:
-        wanted: what it was asked.
         output: the file that is sent as it grows.
         pump: the connection to what sends it, which ends with that.
     """

@@ -83,7 +83,6 @@ class Remote(Closing):
         Args:
             target: ``USER@HOST``, as ssh takes it.
             agent: the module whose `main` runs there.
-            wanted: what it is asked.
             is_silent: whether its standard files are nobody's, rather than this process's.
 
         Raises:
@@ -216,7 +215,6 @@ class Remote(Closing):
 
         Args:
             file: with its path as "file"; maybe "pid", who sees it there, and "inode", its number.
-            descriptor: takes it.
         """
         self._fetched = Fetched(descriptor)
         if self._has_ended:

@@ -28,7 +28,6 @@ def record_on(
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
-        options: what to record there.
         output_fd: a regular file, opened for writing and reading; the caller closes it.
         warn: called where perf records, as there is no Python.
 

@@ -73,7 +73,6 @@ class TargetSource(Closing):
         """Begin.
 
         Args:
-            target: where.
             options: rate, clocks, call graph, and whom to follow there.
             make_gate: makes what leaves out records, of the events.
 

@@ -227,7 +227,6 @@ def layout(page: str, width: int, order: str = "", names: int = _NEVER) -> Layou
 
     Args:
         page: of a `Place`.
-        width: of the screen.
         order: what rows are ordered by; its column is shown wherever it fits at all.
         names: how wide the widest name is. If a column follows, that of names is not much wider:
             over a gap nobody sees which figures belong together.

@@ -135,7 +135,6 @@ class Unwound(Record, eq=False):
             thousand, share all callers that they have in common. No sample may have some rows.
         innermost: i32[n] row of `stacks` of each sample's innermost frame, -1 without frames.
         outermost: i32[n] row of `sites` of its outermost frame; of no meaning without frames.
-        sites: the places.
         end: u8[n] END_*.
         needed_bytes: i64[n] where the copy was cut, how long it would have had to be for the next
             frame; else 0.

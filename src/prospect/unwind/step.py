@@ -55,8 +55,6 @@ def bytecode_sites(  # noqa: PLR0913 - the columns of one round
         lanes: at their frames.
         rule: i64[l] of each frame.
         site: i32[l] of each frame.
-        memo: knows the places.
-        registers: of the samples.
         is_first: whether the frames are the innermost ones.
     """
     rows = np.flatnonzero(rule == rules.INTERPRETED)
@@ -130,7 +128,6 @@ class Round(NamedTuple):
     """Facts of one round.
 
     Attributes:
-        machine: whose registers.
         memo: for return addresses that are guessed.
         registers: u64[n] columns of the innermost frames by DWARF number; empty in later rounds.
         is_first: whether frames are the innermost.
@@ -162,7 +159,6 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
         lanes: at their frames.
         rule: i64[l] of each frame; changed where it has to be guessed.
         site: i32[l] of each frame.
-        around: what is true of the round.
     """
     end = np.full(len(lanes), GOES_ON, np.uint8)
     needed = np.zeros(len(lanes), np.int64)

@@ -58,7 +58,6 @@ def unwind(
 
     Args:
         given: the samples, of one machine.
-        finder: which code is where.
         most_frames: of a chain.
         mode: MODE_CFI; MODE_FRAME_POINTER follows frame records alone, wherever code is mapped.
         progress: called with how many samples are done, every ten thousand or so.
@@ -259,7 +258,6 @@ def leaf_callers(
     Args:
         given: the samples, of arm64; sp and x29 may be unknown, and 0 then.
         known: u64[n] the return address that comes next in each chain, 0 if it has none.
-        finder: which code is where.
 
     Returns:
         u64[n] return addresses without the bits that sign them; 0 if the chain lacks none.

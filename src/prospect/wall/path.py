@@ -270,14 +270,7 @@ _RESULTS = field_names(Takers)
 
 
 def takers(records: SchedulerRecords, threads: Threads, found: Stretches, waits: Waits) -> Takers:
-    """Find who had the CPUs in these waits.
-
-    Args:
-        records: of the recording.
-        threads: of the stretches.
-        found: the stretches.
-        waits: of the path.
-    """
+    """Find who had the CPUs in these waits."""
     cpus = numbered_with_times(found.cpu[found.cpu >= 0], records)
     on_cpu = _on_cpus(cpus, found)
     parts = []

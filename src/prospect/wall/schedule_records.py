@@ -291,7 +291,6 @@ def stretch_at(
     """Return the last stretch of each thread that began before a time, i64[n], -1 for none.
 
     Args:
-        threads: of the stretches.
         keys: i64[s] of the stretches, by when they began.
         tid: i32[n] the threads.
         time_ns: u64[n] the times.

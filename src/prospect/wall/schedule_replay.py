@@ -35,8 +35,6 @@ def ended_schedule(
     """Return the schedule of a command; None if the thread that ended last never had a CPU.
 
     Args:
-        records: of the scheduler.
-        asked: the command.
         exits: i32[x] threads that ended, and u64[x] when: some leave no record as they leave
             their last CPU.
     """
@@ -153,7 +151,6 @@ def saved_by(
     So all of it is accounted for, at rates at which most stretches have no sample.
 
     Args:
-        of: the schedule.
         samples: i32[n] thread and u64[n] time of each sample.
         weight: f64[n] the part of the time of each that would be saved.
     """

@@ -77,9 +77,6 @@ def steps(
     """Find the step from the start of each stretch.
 
     Args:
-        records: of the recording.
-        threads: of the stretches.
-        found: the stretches.
         tid: the root of the threads that the path follows.
         everybody: whether it follows all others too.
     """
@@ -235,9 +232,6 @@ def handovers(
     """Find the holders of locks whose waiters were woken by their own timers.
 
     Args:
-        records: of the recording.
-        threads: of the stretches.
-        found: the stretches.
         keys: i64[s] of the stretches, by when they began.
         wakes: u64[s] when the wait before each stretch ended, and i32[s] by which thread.
     """

@@ -64,8 +64,7 @@ def turn_pieces(records: SchedulerRecords, turns: Turns) -> TurnPieces:
     """Follow every turn backwards.
 
     Args:
-        records: of the recording.
-        turns: with begins and ends within it.
+        turns: with begins and ends within the recording.
     """
     threads, found = stretches(records)
     every = steps(records, threads, found, _NO_THREAD, everybody=True)

@@ -67,10 +67,8 @@ class ServedRecording(Record):
     Attributes:
         profile: as it was read, with its waits.
         detail: the `-V` of its report.
-        names: of the samples.
         parts: the samples, by the number of the event on the page.
         blocks: the page's data by name.
-        finder: of instructions.
     """
 
     profile: Profile

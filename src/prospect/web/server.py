@@ -68,7 +68,6 @@ class LoopbackServer(ThreadingHTTPServer):
     """Serves a site to this machine alone.
 
     Args:
-        site: what is served.
         port: 0 for any that is free.
 
     Raises:

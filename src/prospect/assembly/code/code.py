@@ -127,7 +127,6 @@ def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoic
     Args:
         profile: whose functions.
         recorded: the objects behind its object rows.
-        choice: which functions, and how.
 
     Raises:
         UsageError: GDB is asked for, and is not installed.

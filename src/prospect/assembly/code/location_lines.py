@@ -99,7 +99,6 @@ def describe_lines(
 
     Args:
         profile: whose locations they are.
-        recorded: its objects.
         chosen: bool[l] which locations; None for all.
     """
     lines = _Found(LineTableBuilder(), {}, {})

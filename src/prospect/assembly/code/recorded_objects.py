@@ -170,10 +170,8 @@ def recorded_objects(
     """Pair object rows of a profile with what was placed there.
 
     Args:
-        placement: the placed hits.
         object_rows: i32[k] profile row of each of `placement.keys`, -1 for none.
         symbolizer: what named them.
-        options: what it knows of the recording.
     """
     placed = [(int(object_rows[at]), at) for at in np.flatnonzero(object_rows >= 0).tolist()]
     return RecordedObjects(

@@ -358,8 +358,6 @@ def entry_reason_of_called(entry: EntryPoint, function: str, calls: Container[st
     """Return the entry reason that a function names if an entry point calls it.
 
     Args:
-        entry: the entry point.
-        function: what it called.
         calls: names of the machine's system calls. A function that is none of them is a leaf of
             the dispatcher, or was jumped to by a call whose own frame is gone.
     """

@@ -128,7 +128,6 @@ def label_samples(samples: Samples, resolve: Resolve, machine: str) -> SampleEnt
     """Find out why each kernel sample was in the kernel.
 
     Args:
-        samples: of a recording.
         resolve: names kernel addresses, u64[k].
         machine: of the kernel, as uname(2) has it: whose system calls have which names.
     """

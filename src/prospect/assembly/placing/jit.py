@@ -93,9 +93,7 @@ def find_jit_code(
     """Read the jitdump files of a recording's processes and map their code.
 
     Args:
-        events: the recording's.
-        info: what it says of itself.
-        recorded_until: its end, in seconds since the epoch; 0 for unknown.
+        recorded_until: the recording's end, in seconds since the epoch; 0 for unknown.
         budget: what all files of names may cost together.
     """
     copies = recorded_copies(info.extras)

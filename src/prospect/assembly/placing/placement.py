@@ -172,9 +172,6 @@ def place(
     """Find the object and the address in it for every distinct hit.
 
     Args:
-        hits: where they are.
-        history: what was where.
-        info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
         runtimes: what is at addresses of runtimes' functions, None without.
     """
@@ -280,8 +277,6 @@ def objects_of_mappings(
     Args:
         mapping: i64[k] rows of the history's mappings, one for each located hit.
         process_row: i32[k] the process of each of these hits.
-        history: of the recording.
-        info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
     """
     table = history.mappings
@@ -480,8 +475,7 @@ class _ReadFiles:
         """Number the times between which files had one build id each, i64[r].
 
         Args:
-            files: the files.
-            file: i32[r] which of them each mapping maps.
+            file: i32[r] which of the files each mapping maps.
             time_ns: i64[r] when it was made.
         """
         edges = [
@@ -529,7 +523,6 @@ def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> 
 
     Args:
         hit_mappings: i64[k] rows of the history's mappings.
-        history: of the recording.
 
     Returns:
         For each such row the row of a mapping of the executable: the address in memory differs
@@ -587,7 +580,6 @@ class KernelModules(NamedTuple):
     """Where modules were.
 
     Attributes:
-        keys: of the modules.
         start, end: u64[p] disjoint pieces of the address space, ascending.
         module: i64[p] row of `keys`.
     """

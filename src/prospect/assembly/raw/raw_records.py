@@ -86,7 +86,6 @@ def with_sample_data(
     A source that fails is named among the limits, and left out.
 
     Args:
-        profile: of these events.
         events: whose samples have raw data.
         all_events: those that the recording describes.
     """

@@ -134,8 +134,7 @@ def _outer_frames_of_others(
     """Find the native frames that stacks lack further out than Python's, in the longest like them.
 
     Args:
-        native: the native frames of stacks.
-        outer: i64[o] rows of it that are further out than their stack's Python frames.
+        outer: i64[o] rows of `native` that are further out than their stack's Python frames.
         entry: i64[s] from `_entries`.
         is_whole: bool[s] stacks with all their Python frames.
 
@@ -195,7 +194,6 @@ def _matched(native: _Native, runs: Rows, is_cut: NDArray[np.bool_]) -> tuple[Ro
     """Match frames of the loop with runs.
 
     Args:
-        native: the native frames of stacks.
         runs: i64[s] how many runs each stack has.
         is_cut: bool[s] which Python stacks lack their outer frames: nothing native is further out.
 

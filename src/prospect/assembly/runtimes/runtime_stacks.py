@@ -129,7 +129,6 @@ def find_runtime_stacks(events: Events, named: Collection[int] = ()) -> RuntimeS
     """Match the stacks with their samples; None if there are none.
 
     Args:
-        events: of the recording.
         named: processes whose frames of V8 are left out.
     """
     records, samples = events.runtimes, events.samples
@@ -247,7 +246,6 @@ def unread_notes(
 
     Args:
         records: all stacks.
-        samples: of the recording.
         read: i64[r] rows of `records` that belong to a sample and have frames.
     """
     pid_of_record = records.task & _PID

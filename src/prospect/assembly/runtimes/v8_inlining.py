@@ -246,8 +246,6 @@ def find_v8_code(
     """Find the code of V8's processes.
 
     Args:
-        events: of the recording.
-        records: its stacks.
         rows: i64[s] those of them that belong to samples.
         is_mine: bool[s] which of these are of V8.
     """

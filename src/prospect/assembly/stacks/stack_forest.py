@@ -109,9 +109,6 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     """Read the call chains and unwind copies of stacks, None if no sample has either.
 
     Args:
-        samples: of a recording.
-        history: its address spaces.
-        info: what it says of itself.
         symbolizer: finds the images that the call-frame information is in.
         is_cut: bool[n] whose chains are as long as the kernel records.
         announce: called with how far it is.
@@ -157,10 +154,8 @@ def named_stacks(
     """Build the stacks, once the addresses of hits, and behind them those of callers, have names.
 
     Args:
-        found: the callers.
         placement: of hits, callers, and what else follows them.
         location_index: i32[a] row of locations of each of these addresses.
-        hits: of the samples.
 
     Returns:
         The table, and i32[n] each sample's own frame in it.
@@ -207,7 +202,6 @@ def without_strays(
     from there is no caller, nor is anything beyond it.
 
     Args:
-        callers: of the samples.
         row: i64[m] address of each caller, from `caller_addresses`.
         is_nowhere: bool[a] of these addresses.
     """
@@ -255,9 +249,7 @@ def build_stacks(
     """Build the forest.
 
     Args:
-        callers: of the samples.
         caller_location: i32[m + p] row of locations of each caller, and of each of the places.
-        hits: of the samples.
         hit_location: i32[h] row of locations of each hit.
 
     Returns:

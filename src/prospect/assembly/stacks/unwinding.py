@@ -104,10 +104,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     """Find the callers in user space.
 
     Args:
-        samples: of a recording.
         contexts: their address spaces.
-        code: what is in them.
-        info: what the recording says of itself.
         is_cut: bool[n] whose chains are as long as the kernel records.
         announce: called with how far it is.
     """
@@ -229,7 +226,6 @@ def _with_leaf_callers(
     """Put the caller of a leaf, from the link register, behind the leaf.
 
     Args:
-        samples: of a recording.
         of_sample: i64[k] rows of samples with a chain in user space, ascending.
         given: the registers of these; their pc is that of the chain.
         code: what is in their address spaces.
@@ -254,8 +250,6 @@ def _continued(
     """Add to incomplete stacks the callers of their last frame by frame pointers.
 
     Args:
-        samples: of a recording.
-        stacks: of these.
         of_sample: i64[k] the samples that were unwound, ascending.
         end: u8[k] why their stacks end.
         is_fp_kept: bool[k] whether the frame register is the sample's in the outermost frame.
@@ -286,8 +280,6 @@ def _joined(
     """Add to stacks what others, of as many samples, have behind their last frame.
 
     Args:
-        frames: the stacks.
-        other: the others.
         is_next: bool[k] whether the first frame record is that of the stack's last frame, which is
             on another stack: so all return addresses that it leads to are of its callers.
 
@@ -347,8 +339,6 @@ def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
     """Say of each stack what unwinding found.
 
     Args:
-        taken: what was unwound.
-        unwound: what came of it.
         task: u64[n] pid and tid of each sample.
         keys: the objects, by the rows that the sites have.
         copy_bytes: how much of a stack was asked for.
@@ -443,9 +433,6 @@ def in_bytecode(
     """Return samples whose addresses are in bytecode, where that is known.
 
     Args:
-        samples: of a recording.
-        history: its address spaces.
-        info: what it says of itself.
         symbolizer: knows the code of JVMs.
         pids: the processes of JVMs that were read.
     """

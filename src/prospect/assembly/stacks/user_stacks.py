@@ -77,7 +77,6 @@ def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chain
     """Return the samples with other frames of user space; those with none keep theirs.
 
     Args:
-        samples: of a recording.
         of_sample: i64[k] rows of samples, ascending.
         frames: of these k.
     """

@@ -83,7 +83,6 @@ def describe_mappings(
 
     Args:
         hits: the distinct hits.
-        placement: where they are.
         object_rows: i32[k] profile row of each of `placement.keys`.
         history: whose mappings `placement.mapping_index` refers to.
     """

@@ -77,8 +77,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
     """Gather the facts of a run; unknown ones are empty or zero.
 
     Args:
-        info: what the recording says of itself.
-        events: its decoded records, for the interval and the record counts.
+        events: the decoded records, for the interval and the record counts.
         limits: sentences about what could not be seen, added to those that were recorded.
     """
     extras = info.extras
@@ -404,7 +403,6 @@ def event_info(
 
     Args:
         event: what the recording says of the event.
-        info: what the recording says of itself.
         time: what the samples say, None without any.
     """
     attr = event.attr

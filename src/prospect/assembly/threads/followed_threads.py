@@ -81,7 +81,6 @@ def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
 
     Args:
         switches: two of each sample, the task that leaves before the one that comes.
-        found: the fields of the samples.
     """
     which = found.values[_FOLLOWED]
     sides = np.stack(((which & _FOLLOWS_PREV) != 0, (which & _FOLLOWS_NEXT) != 0), axis=1)

@@ -89,7 +89,6 @@ def joined_marks(parts: Sequence[Marks], is_kept: NDArray[np.bool_] | None = Non
     """Return all marks of several tables, column by column.
 
     Args:
-        parts: the tables.
         is_kept: bool[m] which marks of the first one; None for all.
     """
     head = slice(None) if is_kept is None or is_kept.all() else is_kept
@@ -135,8 +134,6 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
         handed_over: marks of all threads but those of process zero, which are taken out of the
             list: of ten million switches they are 400 MB. Marks recorded just before the start
             or after the end counts as of then, in its order.
-        begin_ns: when the recording begins.
-        end_ns: when it ends.
     """
     marks, life = _lives([_with_begins(handed_over)])
     np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns), out=marks.time_ns)

@@ -80,7 +80,6 @@ class Waits(Record):
     Attributes:
         events: the records, with waits for samples of switches.
         info: the recording's description, with the events of those samples.
-        states: of all threads.
         first_event: row of the event "blocked", that of "runnable" follows; -1 if the recording
             has no samples of switches.
         waker: i32[n] of the samples, the thread that ended the wait, as in `WaitTable`; None if
@@ -131,7 +130,6 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
 
     Args:
         events: all records, as `with_switches` returns them.
-        info: what the recording says of itself.
         as_samples: whether waits are wanted as samples; else those of switches are left out.
 
     Returns:
@@ -319,7 +317,6 @@ def _marks(
 
     Args:
         events: all records.
-        switches: of the recording.
         of_events: the events of switches and of wake-ups.
         first: threads that are followed from the beginning, unless all are.
     """
@@ -395,9 +392,7 @@ def _worth_waits(
     """Return the samples, those of switches worth the waits that began with them.
 
     Args:
-        samples: of the recording.
         number: i64[e] of each event, without those that are left out.
-        found: of all threads.
         left_out: the events of switches and of wake-ups.
 
     Returns:
@@ -537,7 +532,6 @@ def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return i32[n] the threads that samples of ``sched:sched_waking`` were taken of.
 
     Args:
-        samples: of the recording.
         sample: i64[n] rows; BY_INTERRUPT for what was not the thread's doing, -1 of no row.
     """
     if not (sample >= 0).any():

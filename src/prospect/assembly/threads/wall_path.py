@@ -107,8 +107,6 @@ def find_path(
 
     Args:
         events: all records, with the samples of wake-ups.
-        switches: of the recording.
-        info: its description.
     """
     recorded = _recorded(events, switches, info)
     if switches is None or recorded is None:
@@ -158,8 +156,6 @@ def scheduler_records(
 
     Args:
         events: all records, with the samples of wake-ups.
-        switches: of the recording.
-        info: its description.
     """
     begin_ns, end_ns = interval_ns(info, events)
     if switches.is_followed is not None:
@@ -193,7 +189,6 @@ def _with_others(
     which threads had it; if there was none, it is not known who had.
 
     Args:
-        switches: those of the recording.
         samples: of the recording; the first event is its clocks.
     """
     followed = switches.is_followed

@@ -321,7 +321,6 @@ class CallRow(NamedTuple):
     Attributes:
         function: row of the functions.
         is_open: whether that was while the gate was open.
-        pid: process.
         caller: return address.
         first_ns: when the first of them was, CLOCK_MONOTONIC.
     """

@@ -107,7 +107,6 @@ def open_program(path: str, asked_by: str = "") -> int:
     """Open a regular file for reading; a device or a FIFO is not even opened.
 
     Args:
-        path: the file.
         asked_by: what errors begin with.
 
     Raises:

@@ -175,7 +175,6 @@ def recorded_tracepoints(
     of the user who recorded.
 
     Args:
-        events: of the recording.
         own: the formats of records that our program wrote, by tracepoint.
     """
     named = {

@@ -39,7 +39,6 @@ class ProcessFilter(Closing):
         """Load all of it.
 
         Args:
-            periods: of the clocks.
             copies: whether samples of followed processes are those of events with copies.
             at_events: whether a program runs at events; else there is only the map of processes.
             copies_of_waits: how many bytes of a stack samples of switches copy that a program
@@ -129,7 +128,6 @@ class ProcessFilter(Closing):
         """Choose the samples of a CPU's events.
 
         Args:
-            cpu: its number.
             copies: events that write copies, one a clock.
             filtered: the events whose samples are chosen.
             of_waits: the event that writes samples of switches; empty if it is one whose samples

@@ -369,7 +369,6 @@ class PieceReader:
         """Return what a block has; None if it cannot be right, or is not finished yet.
 
         Args:
-            block: its address.
             mark: what `CodeHeaps` found of it.
 
         Raises:

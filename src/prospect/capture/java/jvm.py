@@ -337,8 +337,6 @@ class Jvm:
         """Prepare.
 
         Args:
-            pid: the process.
-            uid: its user.
             take: as for `JvmFile`.
             with_classes: whether methods that are only interpreted are described too.
         """

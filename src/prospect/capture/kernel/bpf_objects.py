@@ -104,7 +104,6 @@ class MapLayout(NamedTuple):
     Attributes:
         name: shown in lists of the machine's maps, 15 characters at most.
         kind: BPF_MAP_TYPE_*.
-        key_bytes, value_bytes: sizes.
         entries: room for so many, 0 for task storage.
         flags: BPF_F_*.
         types: of key and value, where the kind needs them.
@@ -463,7 +462,6 @@ class BpfRing(Closing):
 
         Args:
             map_fd: of the map, which the caller closes.
-            size_bytes: of the map.
 
         Raises:
             OSError: the kernel refused.

@@ -160,9 +160,7 @@ class ImageCopies:
         """Copy a file that was met first, or has changed, if it will not be there later.
 
         Args:
-            mapping: of it.
             path_fd: a descriptor of its path.
-            build_id: of it.
             is_new: whether this content of it is met first.
 
         Raises:

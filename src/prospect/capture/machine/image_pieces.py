@@ -55,8 +55,6 @@ def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
     """Return the pieces of an ELF file that are copied, as (offset, length); none of other files.
 
     Args:
-        fd: the file.
-        size: of it.
         largest_whole_bytes: the size up to which it is copied whole.
 
     Raises:

@@ -98,7 +98,6 @@ class MapReader:
         Args:
             command_pid: COMMAND, whose map is read whether or not it has used the CPU; -1 for none,
                 where mappings of code are watched.
-            proc: where /proc is.
             attached: processes that were attached to; without these and COMMAND, limits of
                 all processes are wanted.
         """
@@ -166,7 +165,6 @@ class MapReader:
         """Look at all that still run a last time; write what `MappedFiles.finish` reads.
 
         Args:
-            fd: takes it.
             of_files: see `ImageCopies.finish` and `FileReader.finish`, written with it.
         """
         limits = self._limits.finish()

@@ -143,7 +143,6 @@ def serve(
     Args:
         rings: by the descriptor of their event.
         stop_fd: a pipe's end.
-        found: takes what is read.
         before_fds: a pipe that says how long the list of files mapped before is, and
             where that list is; what is read of maps is written there.
         watched: whose maps are read.
@@ -237,7 +236,6 @@ class FileReader:
         """Know none.
 
         Args:
-            found: takes what is read.
             copies: takes files that may be gone.
             served: reads files on FUSE file systems, None to leave these out.
         """

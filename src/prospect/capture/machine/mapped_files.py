@@ -72,7 +72,6 @@ class MappedFiles(Closing):
 
         Args:
             tasks: threads to follow, EVERY_TASK alone for all.
-            cpus: where.
             command_pid: COMMAND, -1 for none.
             finds_python: whether `python_fd` is wanted.
             attached: processes that were attached to.

@@ -56,7 +56,6 @@ def drained(
     """Give the mappings of files that the rings hold, and count the records that they lost.
 
     Args:
-        rings: to drain.
         found: counts them, None for nobody.
         of_names_with: if there are some, a ring without any of these texts, in which nothing was
             lost, is not looked through: it has no name with one of them.

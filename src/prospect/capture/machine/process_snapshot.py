@@ -69,7 +69,6 @@ class Snapshot:
         """Prepare.
 
         Args:
-            proc: where /proc is.
             command_pid: left out, as its own records describe it from the start.
             with_data: whether mappings of files without code are wanted as well, as
                 FLAG_MMAP_DATA has them.

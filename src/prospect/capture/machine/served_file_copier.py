@@ -47,7 +47,6 @@ class Asked(NamedTuple):
     """A file that is to be read.
 
     Attributes:
-        mapping: of the file.
         first_ns: when it was first mapped since the last look.
         served_by: the user whose program serves it.
         largest_whole_bytes: the size up to which it is copied whole.

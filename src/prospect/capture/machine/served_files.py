@@ -36,7 +36,6 @@ class ServedFile(NamedTuple):
     """An answer about a file.
 
     Attributes:
-        asked: the file.
         answer: None if it could not be read.
         fd: a file in memory with the copied pieces at their places, open until the next answer is
             taken.
@@ -51,7 +50,6 @@ class _Reading:
     """A child that reads files.
 
     Attributes:
-        child: the process.
         device: of the file system.
         rows: row → a file that it has not answered about, and the file in memory for it.
         until_s: when it is late.

@@ -204,7 +204,6 @@ def calls_before(pids: Iterable[int], proc: str = "/proc") -> dict[str, Any]:
 
     Args:
         pids: the processes of these threads; none for every process.
-        proc: where /proc is.
     """
     calls: dict[int, list[int]] = {}
     for pid in list(pids) or list_pids(proc):
@@ -245,8 +244,6 @@ def describe_surroundings(
     """Record what was there before the command `pid`, draining the rings between the portions.
 
     Args:
-        loop: takes the records.
-        plan: what is recorded.
         pid: the command, which waits for its exec; NO_COMMAND for none.
         tasks: threads that ran before and are followed, where not the whole system is.
     """

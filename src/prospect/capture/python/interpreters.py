@@ -69,8 +69,7 @@ def find_python(file: File, path: bytes) -> Image | Unknown | None:
     """Return the CPython in a file, None if there is none.
 
     Args:
-        file: it.
-        path: its name, which has the version if the file does not (before 3.11).
+        path: the file's name, which has the version if the file does not (before 3.11).
 
     Raises:
         ValueError: the file takes too much to read.
@@ -139,7 +138,6 @@ def _loaded_offsets(code: bytes, shift: int) -> Iterator[int]:
     """Give the offsets of Py_tss_t that instructions of x86-64 lead to.
 
     Args:
-        code: of the function.
         shift: from _PyRuntime to the function.
     """
     for at in range(len(code) - 6):

@@ -53,7 +53,6 @@ class Walk(NamedTuple):
         status: as in `abi.runtime_frames`.
         rows: a `wire.FRAME` of each frame, the innermost first.
         read_ns: when its frames were read.
-        codes: of the frames.
     """
 
     status: int

@@ -53,8 +53,7 @@ def encode(number: int, found: Placed, rooms: tuple[int, int]) -> bytes:
 
     Args:
         number: of it in the recording.
-        found: the runtime.
-        rooms: its own and its user's, see `walk_rooms`.
+        rooms: the runtime's own and its user's, see `walk_rooms`.
     """
     entry = image_record(number, found, rooms[1]) + struct.pack("=4I", found.runtime, *rooms, 0)
     addresses = *found.addresses, *[0] * (MOST_ADDRESSES - len(found.addresses))

@@ -52,8 +52,7 @@ def read_image(fd: int, path: bytes) -> Image | Unknown | None:
     """Return the runtime in an ELF file, None if there is none.
 
     Args:
-        fd: the file.
-        path: its name, by which its runtime is chosen.
+        path: the file's name, by which its runtime is chosen.
 
     Raises:
         ValueError: the file takes too much to read.

@@ -131,8 +131,6 @@ class MemoryMachine:
 
         Args:
             image: the number of the runtime in the recording.
-            placed: the runtime in the process.
-            memory: of the process.
             ids: number of the process and of the thread.
             pointer: the thread pointer, 0 if it is not known.
 

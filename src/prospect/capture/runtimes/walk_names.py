@@ -103,7 +103,6 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     """Send what the new functions are called and where they come from.
 
     Args:
-        maps: of the program.
         send: the runtime's instructions for one of them.
     """
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
@@ -170,9 +169,7 @@ def send_bytes(
     """Send R4 bytes at R3 as a record with the status R5.
 
     Args:
-        maps: of the program.
-        kind: of the record.
-        most: bytes of it.
+        most: bytes of the record.
         label: begins the labels of these instructions.
         failed: where to go if the bytes are not in memory now.
     """

@@ -70,7 +70,6 @@ def dispatcher(maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> l
     """Return the program that runs at every sample.
 
     Args:
-        maps: what it uses.
         task: of this kernel.
         chosen: maps of the program that calls it; of the followed processes, if it runs at the
             events itself, for these alone; None if it does for every process.

@@ -225,7 +225,6 @@ class FunctionRecords:
         """Return how many things were looked at, records on them, and which could not be read.
 
         Args:
-            pid: the process.
             image: its number in the recording.
             words: of the image, see `images`.
             met: of each a function's address, the 8 bytes that tell it from others there, and an
@@ -334,8 +333,7 @@ def encode_code(code: Code, signed: Sequence[int]) -> bytes:
     """Return a piece of code as a recording has it.
 
     Args:
-        code: it.
-        signed: the 8 bytes of each of its functions that tell it from others.
+        signed: the 8 bytes of each of the code's functions that tell it from others.
     """
     parts = [v8.CODE.pack(code.size, len(code.rows), len(code.nodes), len(code.functions))]
     parts += [v8.CODE_ROW.pack(*row) for row in code.rows]

@@ -172,7 +172,6 @@ class AnnotatedFunction(Record):
         instruction_half_width_s: f64[n] as `half_width_s`, None if unknown.
         instruction_share: f64[n] part of the function's weight, 0 to 1.
         stray_hits: hits in the function that are at no instruction's first byte.
-        blocks: its basic blocks and jumps.
         hottest: its instruction with the most hits, -1 without any.
         likely: the one that is likely meant by those hits, -1 if that is unknown.
         unmasking: the instruction before `hottest` that lets a timer's interrupts in, so that

@@ -158,7 +158,6 @@ def missing_of_bank(
     """Count them where the gap of a clock may hold samples of other clocks.
 
     Args:
-        grid: the recording's.
         line: f64[l] where each of the grid's stretches begins on one line of time, and f64[n] when
             the samples' ticks were due on it, ascending.
         stretch: i64[l] of a CPU, of each of the grid's; `s` for those of other events.

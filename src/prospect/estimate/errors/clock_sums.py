@@ -295,7 +295,6 @@ def _counted(
     """Count each row's samples by stretch, block and clock.
 
     Args:
-        cells: the samples.
         shape: how often blocks are joined in fours, and how many clocks there are.
         row_of_hit: i32 the row of each of the cells' hits, -1 for none.
         rows: how many rows there are.

@@ -50,7 +50,6 @@ class CallGraph(Record):
         profile: the profile, completed; its hits are told apart by stack, and by whether they
             were chosen, so that any set of rows of the forest is a set of hits.
         event_index: row of `RunInfo.events`.
-        frames: of its locations.
         labels: what each frame is called.
         forest: calls by function, direct recursion folded.
         row_of_hit: i64[h] row of the forest of each hit of `profile`; -1 if not chosen.
@@ -266,7 +265,6 @@ def of_each_hit(graph: CallGraph, of_number: NDArray[Any]) -> NDArray[Any]:
     """Look up the number of each hit, [h]; 0 for hits in no row.
 
     Args:
-        graph: the calls.
         of_number: [t + 1] by number, 0 or False for the last one, which no row has.
     """
     of_row = of_number.take(np.append(graph.begin, len(graph.forest)))

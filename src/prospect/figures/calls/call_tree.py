@@ -89,7 +89,6 @@ def _frames_of_level(
     """Return the frame of the row that each number is in the subtree of, i64; -1 for none.
 
     Args:
-        graph: the calls.
         rows: i64 rows of the forest, all of one depth.
         number: i64 numbers of rows, as `subtree_ranges` has them.
     """
@@ -103,7 +102,6 @@ def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> C
     """Return who called functions, from the inside out; their callees' hits count as theirs.
 
     Args:
-        graph: the calls.
         frames: i64 the functions. If one of them is called from another, the outermost counts.
         share: rows with a smaller part of the functions' hits are left out.
     """
@@ -190,7 +188,6 @@ def _tree(
     """Grow a tree a depth at a time.
 
     Args:
-        graph: the calls.
         frame_at: asked for one depth after the other.
         share: see above.
         process_names: names of the frames beyond the graph's.

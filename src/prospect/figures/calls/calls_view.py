@@ -76,7 +76,6 @@ class EventCalls(Record):
         has_time: whether its hits are time.
         without_callers: hits whose stack is the function alone.
         remedy: what would have recorded most callers in user space; "" where it is not known.
-        totals: by frame.
         hottest: i64[n] frames in the table of totals.
         callees, callers, arcs: None if they were not asked for.
         blocks: i64[b] frames with a block in the graph.
@@ -104,7 +103,6 @@ class CallsView(Record):
 
     Attributes:
         profile: the profile, completed.
-        choice: what was asked for.
         detail: the `-V` that is shown.
         warnings: what was lost or damaged.
         events: one of each event with chosen hits.

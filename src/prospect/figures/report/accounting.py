@@ -148,7 +148,6 @@ class OwnCost(Record):
     """The cost of the recorder; None if the recording does not say.
 
     Attributes:
-        recorder_hits: samples that hit the recorder.
         recorder: their time.
         recorder_accounted_s: its processor time by getrusage(2), start and end included.
         sampling: the time that taking all samples took: no more than all CPUs had.

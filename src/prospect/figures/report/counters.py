@@ -87,7 +87,6 @@ def lost_samples(profile: Profile, records: int) -> int:
     no others, as many samples as were due and are not there may have been lost.
 
     Args:
-        profile: what was recorded.
         records: all records that were lost; the answer where their kinds are not known.
     """
     clocks = profile.clocks

@@ -109,7 +109,6 @@ class DataFigures(NamedTuple):
     """The figures of an event's samples.
 
     Attributes:
-        event: what the event is called.
         source: who decoded them.
         samples: those of the processes that `-V` asks for.
         numbers, texts: of its columns that have values.

@@ -204,7 +204,6 @@ def wait_kinds(
         calls: names of system calls, "" for what is none.
         call: i[n] row of `calls`.
         row: i64[n] rows of the forest that `stacks` describes.
-        stacks: of it.
     """
     of_call = [_KIND_OF_CALL.get(name, WORK) for name in calls]
     kind = np.array(of_call, np.int8).take(call)
@@ -362,7 +361,6 @@ def _are_rare(
     A thread does not come back there, as to what it waits for as it begins and ends.
 
     Args:
-        waits: of some threads.
         first: i64[p] one of each place.
         place: i32[n] the place of each.
     """
@@ -385,11 +383,9 @@ def _idle_places(
     """Return which places are idle, bool[p]; each kind, thread and stack is there once.
 
     Args:
-        places: of some threads.
         has_loop: bool[p] whether the thread has an event loop.
         is_rare: bool[p] whether the thread comes back there too rarely for its idle place.
         stacks: the same.
-        trunks: of the places.
     """
     kind, tid = places.kind, places.tid
     trunk, branch = trunks

@@ -259,7 +259,6 @@ class ReportView:
         """Check what is asked for.
 
         Args:
-            profile: what was recorded.
             detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
             user_threshold_s: `-m`: user time under which rows are left out.
             kernel_threshold_s: `-k`: the same for kernel time.

@@ -167,8 +167,6 @@ def lock_holders(
     """Return the functions that held others up, those with most time first.
 
     Args:
-        waits: for locks.
-        moments: of all threads.
         names: of the kinds of locks.
         functions: i64[t] each the frame and its caller's of each row of the forest, as from
             `own_functions`, -1 for none.
@@ -284,7 +282,6 @@ class Waiting(Record):
     """The figures of waiting.
 
     Attributes:
-        threads: every thread.
         shown: i64[r] rows of the threads that `-V` chose, those that ran longest first.
         user_s, system_s: f64[t] time on the CPU in user space, and in the kernel with interrupts;
             NaN if no sample hit the thread.

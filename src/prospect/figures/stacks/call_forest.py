@@ -163,7 +163,6 @@ def in_preorder(tree: NamedForest, rank: NDArray[np.int64]) -> NamedForest:
     """Sort a tree so that each row is before its subtree, and siblings by their frames' rank.
 
     Args:
-        tree: what to sort.
         rank: i64[f] of each frame.
     """
     order = np.lexsort((rank.take(tree.frame_index), tree.depth))

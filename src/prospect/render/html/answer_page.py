@@ -50,10 +50,8 @@ class AnswerPage(Record):
     """A page.
 
     Attributes:
-        title: what is asked.
         ways: to other questions; the one that is answered has no address.
         parts: sentences and the columns of tables, in order.
-        remarks: sentences.
     """
 
     title: str

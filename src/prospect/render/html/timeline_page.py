@@ -81,11 +81,9 @@ class TimelinePage(Record):
     """A page.
 
     Attributes:
-        title: what is shown.
         begin_s, end_s: of the axis, in seconds since 1970.
         step_s: how long each bar's stretch is, unless a window is longer.
         bars: where something was measured.
-        remarks: sentences.
         choice: so far.
         ways: addresses of questions about all hosts, and what these are called.
     """

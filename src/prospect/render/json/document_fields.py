@@ -202,7 +202,6 @@ class Field:
     """A field of a JSON object, as a kind of values makes it when it is called.
 
     Attributes:
-        kind: of its value.
         about: its meaning; "" if the field before it describes both.
         get: an attribute of the source (with dots: of its attribute), an element of it, or a
             function of it; the attribute of the field's name by default.

@@ -300,7 +300,6 @@ def draw_arrows(rows: int, jumps: Sequence[tuple[int, int]], glyphs: Glyphs) -> 
     Args:
         rows: how many rows there are.
         jumps: (from, to) rows; a jump to itself is drawn as one to its own row.
-        glyphs: what to draw with.
 
     Returns:
         One string a row, all equally long; "" each if nothing is drawn.

@@ -141,7 +141,6 @@ class Words(Record):
         Args:
             seconds: the time of the first row that is left out.
             option: which sets the threshold, as it is typed.
-            threshold_s: the threshold.
             what: how many rows and hits, in words.
         """
         if self.is_classic:

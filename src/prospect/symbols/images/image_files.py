@@ -170,7 +170,6 @@ def find_debug_image(
     """Find the separate debug file of an image on this machine.
 
     Args:
-        found: the image.
         directory: the image's directory in its own root, for .gnu_debuglink.
         debug_dir: see `SymbolOptions`.
 

@@ -298,9 +298,7 @@ def restored(
     """Return the file that pieces are of; NO_ELF or NO_BUDGET if it cannot be read.
 
     Args:
-        path: of the file.
         number: of this file among all of the archive or recording.
-        size: of the file.
         pieces: by their offset.
         may_hold: counts the memory, and says whether there is as much.
     """

@@ -367,7 +367,6 @@ def read_unsigned(data: bytes | memoryview, at: int, shift: int) -> tuple[int, i
 
     Args:
         data: of any origin.
-        at: the place.
         shift: what is added to each byte, 0 or 1.
 
     Raises:

@@ -53,8 +53,8 @@ class JitCode(Record, eq=False):
 
     Attributes:
         path: the file, as the recording names it.
-        dump: what it says.
         svma: u64[n] address in this object of each load, distinct where loads overlap.
+        dump: what it says.
         speaks_for: the user whose word its paths of source files are.
     """
 

@@ -290,7 +290,6 @@ def read_running_kernel(
     """Ask the running kernel for its symbols, if it is the recorded one.
 
     Args:
-        options: facts of the recording.
         places: where it describes itself.
         cache: where a listing may be kept; None to take it from the kernel and keep nothing.
     """

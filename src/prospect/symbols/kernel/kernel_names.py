@@ -86,7 +86,6 @@ def load_kernel(
 
     Args:
         options: facts of the recording and choices.
-        places: where to look.
         cache: where the running kernel's listing may be kept; None to take it from the kernel.
     """
     running = read_running_kernel(options, places, cache)
@@ -122,7 +121,6 @@ def _place(table: SymbolTable, options: SymbolOptions, text: int = 0) -> KernelN
     """Find out how far the recorded kernel was from where a listing has it.
 
     Args:
-        table: the listing.
         options: has the recorded address of `kernel_text_symbol`, if the recording has one.
         text: address to take where it has none.
     """

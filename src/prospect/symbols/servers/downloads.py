@@ -363,10 +363,7 @@ class DebugServer:
         """Fetch a file.
 
         Args:
-            build_id: of the image.
             kind: ``debuginfo`` or ``executable``.
-            descriptor: where to write it.
-            patience: what it may cost.
             wants: called with how many bytes arrived; returns whether to go on.
 
         Returns:
