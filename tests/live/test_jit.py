@@ -90,11 +90,17 @@ def hints_of(profile: prospect.Profile) -> list[str]:
     return [hint.sentence for hint in runtime_hints(by_function(complete(profile)), "3")]
 
 
-def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):
-    file = tmp_path / "recording"
-    output = record(file, jit, "dump", tmp_path, "0.3").stdout
+@pytest.fixture(scope="module")
+def dumped(jit, tmp_path_factory):
+    """A recording of a program that writes a jitdump file, and what it says of its phases."""
+    directory = tmp_path_factory.mktemp("dumped")
+    ran = record(directory / "recording", jit, "dump", directory, "0.3")
+    return directory / "recording", phases(ran.stdout)
+
+
+def test_a_jitdump_names_the_code_of_the_time(dumped):
+    file, told = dumped
     profile = prospect.open(file)
-    told = phases(output)
     assert [name for name, _, _ in told] == ["first", "second", "second", "third"]
     for name, begin, end in told:
         found = names_in(profile, begin, end)
@@ -119,9 +125,8 @@ def test_a_jitdump_of_a_time_namespace_names_the_code_of_the_time(jit, tmp_path)
         assert set(names_in(profile, begin - shift, end - shift)) == {name}
 
 
-def test_a_jitdump_gives_lines_and_instructions(jit, tmp_path):
-    file = tmp_path / "recording"
-    record(file, jit, "dump", tmp_path, "0.2")
+def test_a_jitdump_gives_lines_and_instructions(dumped):
+    file, _ = dumped
     lines = prospect.open(file, lines=True).lines
     assert lines is not None
     assert "made.jit" in lines.files

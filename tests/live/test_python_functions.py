@@ -215,8 +215,9 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
         session = LiveSession(options, bounds=Bounds(spool_bytes=1 << 20))
         try:
             begun_s = cpu_seconds(program.pid)
-            for part in range(1, 4):
-                wait_for(lambda part=part: cpu_seconds(program.pid) > begun_s + 0.25 * part)
+            # The last part has a round of all functions in both threads, 0.32 s, and more.
+            for used_s in (0.2, 0.4, 1.0):
+                wait_for(lambda used_s=used_s: cpu_seconds(program.pid) > begun_s + used_s)
                 state = session.advance()
             session.save(str(tmp_path / "saved"))
         finally:
