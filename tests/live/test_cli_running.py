@@ -13,7 +13,7 @@ import pytest
 
 import prospect as library
 from builders.another_user import WHO
-from builders.command_line import BURN, PROSPECT, names, run
+from builders.command_line import BURN, PROSPECT, names, run, run_here
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
@@ -66,7 +66,7 @@ def test_details_widen_from_the_command_to_the_system(here):
     run("--save", "run.data", "-H1000", "-f", "out", "sh", "-c", f"{BURN}; sh -c '{BURN}'; true")
 
     def sections(detail):
-        text = run("report", "-V", detail, "-m0", "-k0", "run.data").stdout
+        text = run_here("report", "-V", detail, "-m0", "-k0", "run.data").stdout.decode()
         return text.count("Began by ")
 
     assert 0 < sections("2") < sections("3") < sections("4")

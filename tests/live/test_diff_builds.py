@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import prospect
-from builders.recordings import PROSPECT, build_program, record
+from builders.command_line import run_here
+from builders.recordings import build_program, record
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -37,10 +38,9 @@ def sides(tmp_path_factory):
 
 
 def diff(*arguments):
-    words = [str(word) for word in arguments]
-    return subprocess.run(
-        [*PROSPECT, "diff", *words], capture_output=True, text=True, timeout=200, check=False
-    )
+    ran = run_here("diff", *arguments)
+    out, err = ran.stdout.decode(), ran.stderr.decode()
+    return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
 
 
 def test_the_changed_function_is_at_the_top_with_its_true_change(sides):

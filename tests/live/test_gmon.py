@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.command_line import run_here
 from builders.examples import nightly
 from builders.gmon import gmon_out, histogram
 from builders.recordings import PROSPECT, hits_by
@@ -185,16 +186,16 @@ def test_gprof_shows_our_flat_profile_of_a_recording(tmp_path):
     program = tmp_path / "counted"
     run("gcc", "-O1", "-fno-optimize-sibling-calls", "-o", program, PROGRAMS / "counted.c")
     recording = tmp_path / "perf.data"
-    run(*PROSPECT, "record", "--no-python", "-H", "1000", "-o", recording, program, "700")
-    run(*PROSPECT, "report", "--format", "gmon", "-f", tmp_path / "gmon.out", recording)
+    run(*PROSPECT, "record", "--no-python", "-H", "2000", "-o", recording, program, "350")
+    run_here("report", "--format", "gmon", "-f", tmp_path / "gmon.out", recording)
     text = run("gprof", "-b", "-p", program, tmp_path / "gmon.out")
     theirs = {
         found[3].strip(): float(found[1])
         for line in text[text.index("name") :].splitlines()
         if (found := FLAT_LINE.match(line))
     }
-    totals = [*PROSPECT, "calls", "--show", "totals", "--rows", "9999", "--format", "json"]
-    report = json.loads(run(*totals, recording))
+    totals = ["calls", "--show", "totals", "--rows", "9999", "--format", "json"]
+    report = json.loads(run_here(*totals, recording).stdout)
     ours = {
         row["name"]: row["self_s"]
         for row in report["events"][0]["functions"]

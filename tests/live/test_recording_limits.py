@@ -85,9 +85,9 @@ def open_directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, high_rates):
-    """A recording of all CPUs, both busy for a second: its description, and its events."""
+    """A recording of all CPUs, both busy for half a second: its description, and its events."""
     file = tmp_path_factory.mktemp("whole") / "r"
-    command = f"for i in 1 2; do {sys.executable} -c '{BUSY.format(1.0)}' & done; wait"
+    command = f"for i in 1 2; do {sys.executable} -c '{BUSY.format(0.5)}' & done; wait"
     record_to(file, "sh", "-c", command, frequency_hz=1000, clocks=4, python="never")
     return read(file)
 
