@@ -12,6 +12,7 @@ import select
 from functools import lru_cache
 
 from prospect.files.files_limits import LONGEST_FDINFO
+from prospect.files.rights import EVERYBODY
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -55,6 +56,18 @@ class Mount(NamedTuple):
     def may_wait(self) -> bool:
         """Whether a look-up there may have to wait."""
         return not self.is_local and self.kind not in _OF_THE_KERNEL
+
+    @property
+    def served_by(self) -> int | None:
+        """The user whose program serves a FUSE file system, EVERYBODY if unknown; None of others.
+
+        Source: ``fs/fuse/inode.c`` fuse_show_options().
+        """
+        if self.kind.partition(b".")[0] not in (b"fuse", b"fuseblk"):
+            return None
+        options = dict(option.partition(b"=")[::2] for option in self.options.split(b","))
+        user = options.get(b"user_id", b"")
+        return int(user) if user.isdigit() else EVERYBODY
 
 
 class OwnMounts:

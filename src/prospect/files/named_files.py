@@ -5,19 +5,18 @@ itself names are opened here as they are.
 
 `ServedMounts` knows which paths another user's program serves. Each access to a FUSE file system
 waits for that program, which need not ever answer; the wait cannot be cut short once the program
-took the question. Source: proc_pid_mountinfo(5); ``fs/fuse/inode.c`` fuse_show_options() and
-``fs/fuse/dir.c`` fuse_allow_current_process() (Linux 6.18): a server in another user namespace is
-never asked on behalf of a process outside of it.
+took the question. Source: ``fs/fuse/dir.c`` fuse_allow_current_process() (Linux 6.18): a server in
+another user namespace is never asked on behalf of a process outside of it.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from prospect.files import untrusted_open
 from prospect.files.files_limits import LARGEST_READ_BYTES
+from prospect.files.mounts import mounts
 from prospect.files.opener import READ, Refusal
 from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.profile.naming import NameSource
@@ -100,8 +99,6 @@ def _chunks(descriptor: int, largest_bytes: int) -> Iterator[bytes]:
         yield chunk
 
 
-_OCTAL = re.compile(rb"\\([0-7]{3})")
-_FUSE = re.compile(rb"fuse(blk)?(\..*)?", re.DOTALL)
 _OWN = "self"
 
 
@@ -131,14 +128,6 @@ def served_mount_points(mountinfo: bytes, user: int) -> tuple[bytes, ...]:
     Mounts over or below them are not distinguished: they are out of reach, or have them on their
     way.
     """
-    points = []
-    for line in mountinfo.splitlines():
-        fields, _, rest = line.partition(b" - ")
-        words, source = fields.split(), rest.split()
-        if len(words) < 5 or len(source) < 3 or not _FUSE.fullmatch(source[0]):
-            continue
-        served = re.search(rb"(?:^|,)user_id=([0-9]{1,10})(?:,|$)", source[-1])
-        if served is None or int(served[1]) not in (0, user):
-            point = _OCTAL.sub(lambda octal: bytes([int(octal[1], 8) & 255]), words[4])
-            points.append(point.rstrip(b"/"))
-    return tuple(points)
+    return tuple(
+        one.point.rstrip(b"/") for one in mounts(mountinfo) if one.served_by not in (None, 0, user)
+    )

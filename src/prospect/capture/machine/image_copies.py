@@ -35,6 +35,7 @@ from prospect.capture.capture_limits import (
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.image_pieces import copy_piece, pieces_of
 from prospect.capture.machine.mapping_records import DELETED
+from prospect.files.mounts import mounts
 from prospect.files.rights import is_trusted
 from prospect.records import NamedTuple, Record
 
@@ -276,13 +277,10 @@ class ImageCopies:
     def _is_passing(self, device: tuple[int, int]) -> bool:
         """Return whether a file system is one that is mounted for a while."""
         if device not in self._passing:
-            number = b"%d:%d" % device
-            mounts = read_if_there("/proc/self/mountinfo").splitlines()
-            lines = [line.split(b" ") for line in mounts]
-            there = [words for words in lines if words[2] == number]
-            is_root = any(words[4] == b"/" for words in there)
-            types = {words[words.index(b"-") + 1] for words in there if b"-" in words}
-            self._passing[device] = bool(types & _PASSING_TYPES) and not is_root
+            every = mounts(read_if_there("/proc/self/mountinfo"))
+            there = [one for one in every if one.device == os.makedev(*device)]
+            is_root = any(one.point == b"/" for one in there)
+            self._passing[device] = not is_root and any(one.kind in _PASSING_TYPES for one in there)
         return self._passing[device]
 
     def _take_held(self, held: Copied) -> None:

@@ -42,6 +42,7 @@ from prospect.capture.machine.served_file_copier import Asked, Outcome, mapped_l
 from prospect.capture.machine.served_files import ServedFiles
 from prospect.capture.machine.synthesis import Map
 from prospect.files.child import told
+from prospect.files.mounts import Mount, mounts
 from prospect.files.rights import EVERYBODY
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple, Record
@@ -412,8 +413,9 @@ class Mounts:
         self._plain: dict[tuple[int, int], float] = {}
         # st_dev of files by the device of their mappings: btrfs and overlayfs have two.
         self._devices: dict[tuple[int, int], set[int]] = {}
-        self._own_served: tuple[bytes, ...] = ()
-        self._own_looked = 0.0
+        # by process
+        self._served: dict[int | str, tuple[bytes, ...]] = {}
+        self._looked_s = 0.0
         fd = os.memfd_create("device", os.MFD_CLOEXEC)
         memory = os.fstat(fd).st_dev
         os.close(fd)
@@ -449,27 +451,30 @@ class Mounts:
         # Users have no map_files. Their own processes cannot lead them to what others serve.
         if os.geteuid() and mapping.path.startswith(b"/"):
             path = mapping.path.removesuffix(DELETED)
-            points = [point for _, point in _served_mounts(f"/proc/{mapping.pid}/mountinfo")]
-            if not any(path.startswith(point.rstrip(b"/") + b"/") for point in points):
+            if not self.are_served(path, mapping.pid):
                 yield b"/proc/%d/root%b" % (mapping.pid, path), True
 
-    def are_served(self, path: bytes) -> bool:
-        """Return whether a path of our root is on a FUSE file system."""
+    def are_served(self, path: bytes, who: int | str = "self") -> bool:
+        """Return whether a path, as a process sees it, is on a FUSE file system."""
         now = time.monotonic()
-        if now - self._own_looked > _FRESH_S:
-            mounts = _served_mounts("/proc/self/mountinfo")
-            self._own_looked, self._own_served = now, tuple(point for _, point in mounts)
-        served = self._own_served
-        return any(path == point or path.startswith(point + b"/") for point in served)
+        if now - self._looked_s > _FRESH_S:
+            self._looked_s = now
+            self._served.clear()
+        if who not in self._served:
+            found = (one for one in _mounts_with(b" - fuse", who) if one.served_by is not None)
+            self._served[who] = tuple(one.point.rstrip(b"/") + b"/" for one in found)
+        return (path + b"/").startswith(self._served[who])
 
     def server_of(self, mapping: MappingRecord) -> int | None:
         """Return whose program serves the FUSE file system of a mapping, None if it is no FUSE.
 
         The table of another process numbers users as a namespace does: EVERYBODY then.
         """
-        if (served_by := _served_by(mapping, "self")) is not None:
-            return served_by
-        return None if _served_by(mapping, str(mapping.pid)) is None else EVERYBODY
+        for who in ("self", mapping.pid):
+            for one in _mounts_with(b" %d:%d " % mapping.file[:2], who):
+                if one.served_by is not None:
+                    return one.served_by if who == "self" else EVERYBODY
+        return None
 
     def _is_plain(self, mapping: MappingRecord) -> bool:
         """Return whether the file system of a mapping is known not to be FUSE.
@@ -482,43 +487,20 @@ class Mounts:
         if now - self._plain.get(device, -_FRESH_S) < (_FRESH_S if not device[0] else float("inf")):
             return True
         is_known = bool(device[0]) or device == self._memory
-        for who in (str(mapping.pid), "self"):
-            for line in read_if_there(f"/proc/{who}/mountinfo").splitlines():
-                if line.split(b" ", 3)[2] == b"%d:%d" % device:
-                    if _is_fuse(line):
-                        return False
-                    is_known = True
+        for who in (mapping.pid, "self"):
+            for one in _mounts_with(b" %d:%d " % device, who):
+                if one.served_by is not None:
+                    return False
+                is_known = True
         if is_known:
             self._plain[device] = now
         return is_known
 
 
-def _served_mounts(path: str) -> list[tuple[bytes, bytes]]:
-    """Return device and mount point of FUSE file systems."""
-    lines = (line for line in read_if_there(path).splitlines() if _is_fuse(line))
-    fields = (line.split(b" ") for line in lines)
-    return [(words[2], _unescaped(words[4])) for words in fields]
-
-
-def _served_by(mapping: MappingRecord, who: str) -> int | None:
-    """Return the user that serves a mapping's file system by a mount table, None if none does."""
-    for line in read_if_there(f"/proc/{who}/mountinfo").splitlines():
-        words = line.split(b" ")
-        if words[2] == b"%d:%d" % mapping.file[:2] and _is_fuse(line):
-            options = dict(option.partition(b"=")[::2] for option in words[-1].split(b","))
-            user = options.get(b"user_id", b"")
-            return int(user) if user.isdigit() else EVERYBODY
-    return None
-
-
-def _is_fuse(mountinfo_line: bytes) -> bool:
-    return mountinfo_line.partition(b" - ")[2].startswith(b"fuse")
-
-
-def _unescaped(text: bytes) -> bytes:
-    for octal, byte in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
-        text = text.replace(octal, byte)
-    return text
+def _mounts_with(text: bytes, who: int | str) -> list[Mount]:
+    """Return the mounts whose lines in a process's table have a text; others are not parsed."""
+    lines = read_if_there(f"/proc/{who}/mountinfo").splitlines()
+    return [*mounts(b"\n".join(line for line in lines if text in line))]
 
 
 def _read_build_id(path_fd: int) -> bytes:
