@@ -173,7 +173,7 @@ def _laid_over(lower: FrameRows, upper: FrameRows) -> FrameRows:
 def _landmark_rows(image: ElfImage) -> FrameRows:
     """Return the rules of places that are known without call-frame information."""
     found = FrameRows(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-    for mark in _landmarks(image):
+    for mark in (*_entry(image), *_trampolines(image)):
         if 0 <= mark.start < mark.end < _LAST_ADDRESS:
             start = np.array([mark.start, mark.end], np.uint64)
             found = _laid_over(found, FrameRows(start, np.array([mark.rule, rules.NO_ROW])))
@@ -306,11 +306,6 @@ class Landmark(NamedTuple):
     start: int
     end: int
     rule: int
-
-
-def _landmarks(image: ElfImage) -> list[Landmark]:
-    """Find the places of an image of x86-64 or arm64."""
-    return [*_entry(image), *_trampolines(image)]
 
 
 def _entry(image: ElfImage) -> Iterator[Landmark]:

@@ -58,11 +58,6 @@ def inlined_called(names: Sequence[str], what: str) -> NDArray[np.bool_]:
     return _called([[name, name.partition("(")[0]] for name in names], names, what)
 
 
-def functions_with_part(profile: Profile, part: str) -> NDArray[np.bool_]:
-    """Return bool[f]: the functions in whose names a part occurs, parameters left aside."""
-    return _with_part(profile.functions.name, part)
-
-
 def _called(names: Sequence[list[str]], shown: Sequence[str], what: str) -> NDArray[np.bool_]:
     for agrees in _WAYS:
         found = _agreeing(names, what, agrees)
@@ -153,7 +148,7 @@ def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted
         of_image = images.take(functions.object_index) if len(images) else called
         if (of_image & has_hits).any():
             return _Wanted(of_image, is_named=False)
-    with_part = functions_with_part(profile, what)
+    with_part = _with_part(profile.functions.name, what)
     if (with_part & has_hits).any():
         return _Wanted(with_part, is_named=True, is_part=True)
     return _Wanted(called | of_image, is_named=True)

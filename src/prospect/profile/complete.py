@@ -16,7 +16,6 @@ from prospect.profile.model import (
     KIND_UNKNOWN,
     FunctionTable,
     LocationTable,
-    MappingTable,
     ObjectTable,
     ProcessTable,
     Profile,
@@ -72,7 +71,8 @@ def complete(profile: Profile) -> CompleteProfile:
         waits = replace(waits, location_index=_filled(waits.location_index, len(locations) - 1))
     mappings = profile.mappings
     if (mappings.object_index < 0).any():
-        mappings = _with_object(mappings, len(objects) - 1)
+        index = _filled(mappings.object_index, len(objects) - 1)
+        mappings = replace(mappings, object_index=index)
     events = profile.run.events or (EventInfo(NO_EVENT_NAME, 0.0, 0.0, 0.0),)
     changed = {
         "run": replace(profile.run, events=tuple(map(_usable, events))),
@@ -170,10 +170,6 @@ def _with_no_function(functions: FunctionTable) -> FunctionTable:
         is_global=_with(functions.is_global, 0),
         source=_with(functions.source, NameSource.NO_MAPPING),
     )
-
-
-def _with_object(mappings: MappingTable, row: int) -> MappingTable:
-    return replace(mappings, object_index=_filled(mappings.object_index, row))
 
 
 def _with(column: NDArray[Any], value: int) -> NDArray[Any]:

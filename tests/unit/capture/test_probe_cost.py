@@ -42,7 +42,7 @@ def machine(monkeypatch):
             return measure_probe_cost("nop", attach)
 
     found = Machine()
-    monkeypatch.setattr(call_probes, "_duration_ns", found.duration_ns)
+    monkeypatch.setattr(call_probes, "duration_ns", found.duration_ns)
     monkeypatch.setattr(call_probes, "preemptions", lambda: found.switches)
     monkeypatch.setattr(call_probes.time, "perf_counter_ns", lambda: found.now_ns)
     return found

@@ -96,7 +96,7 @@ class Machine:
 def play(monkeypatch):
     def play(machine):
         monkeypatch.setattr(sample_cost, "_Clock", machine.clock)
-        monkeypatch.setattr(sample_cost, "_duration_ns", machine.duration)
+        monkeypatch.setattr(sample_cost, "duration_ns", machine.duration)
         monkeypatch.setattr(sample_cost, "preemptions", lambda: machine.preemptions)
         monkeypatch.setattr(sample_cost.time, "perf_counter_ns", lambda: int(machine.now_ns))
         affinity = os.sched_getaffinity(0)
@@ -167,7 +167,7 @@ def test_slow_machine_is_left_before_the_budget_is_far_overdrawn(play):
 def test_user_space_alone_has_no_kernel_cost(monkeypatch):
     machine = Machine(5000, 8000)
     monkeypatch.setattr(sample_cost, "_Clock", machine.clock)
-    monkeypatch.setattr(sample_cost, "_duration_ns", machine.duration)
+    monkeypatch.setattr(sample_cost, "duration_ns", machine.duration)
     monkeypatch.setattr(sample_cost.time, "perf_counter_ns", lambda: int(machine.now_ns))
     plan = PLAN._replace(attr=EventAttr(flags=abi.FLAG_EXCLUDE_KERNEL))
     cost = measure_sample_cost(plan)

@@ -379,7 +379,7 @@ def decode_functions(
             continue
         found = disassemble(code.content, code.address, code.target.machine, syntax)
         is_small = len(code.content) <= LARGEST_DOUBTED_BYTES
-        if disassembler == "gdb" or found is None or (is_small and _is_hit_unknown(found, hits)):
+        if disassembler == "gdb" or found is None or (is_small and _unknown(found, hits)):
             for_gdb.setdefault(object_row, []).append(row)
         decoded.append(NO_MACHINE.format(NO_GDB) if found is None else found)
     groups = [
@@ -410,10 +410,6 @@ def _chosen(
     if disassembler == "library" and _unknown(theirs, hits) >= _unknown(ours, hits):
         return ours
     return with_flow_of(theirs, ours)
-
-
-def _is_hit_unknown(found: Instructions, hits: NDArray[np.uint64]) -> bool:
-    return _unknown(found, hits) > 0
 
 
 def _unknown(found: Instructions, hits: NDArray[np.uint64]) -> int:

@@ -161,7 +161,7 @@ def describe_syscalls(info: RecordingInfo, processes: ProcessTable) -> SyscallTa
     document = mapping_of(info.extras.get("syscalls"))
     counts = _columns(document.get("counts"))
     image_pid, since_ns = _images(document.get("images"))
-    if counts is None or image_pid is None or not _are_rows(counts["image"], len(image_pid)):
+    if counts is None or image_pid is None or (counts["image"] >= len(image_pid)).any():
         return None
     process = _rows_at(image_pid, since_ns, processes)
     called, name_of_call = np.unique(
@@ -205,10 +205,6 @@ def _images(document: object) -> tuple[NDArray[np.int64] | None, NDArray[np.uint
     if type(pids) is not list or len(pids) != len(since_ns) or not all(map(is_i32, pids)):
         return None, np.empty(0, np.uint64)
     return np.array(pids, np.int64), np.array(since_ns, np.uint64)
-
-
-def _are_rows(index: NDArray[np.int64], rows: int) -> bool:
-    return bool((index < rows).all())
 
 
 def _names(machine: str, called: list[int]) -> tuple[list[str], NDArray[np.int64]]:

@@ -12,7 +12,6 @@ down, does not look like one that calls less often.
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import threading
@@ -26,6 +25,7 @@ from prospect.abi.attr import EventAttr
 from prospect.capture.capture_limits import MOST_WINDOW_ROWS
 from prospect.capture.counting.call_probes import CallProbes, ProbeCost, kind_of
 from prospect.capture.counting.entry_hook import entry_hook
+from prospect.capture.counting.syscall_counts import refusal
 from prospect.capture.kernel import perf_syscalls
 from prospect.errors import CaptureError, PluginError
 from prospect.light import monotonic_ns
@@ -42,6 +42,7 @@ LONGEST_S = 0.1
 # The share of a window's CPU time that probes may take at most: it is known to some percent
 # only, and the program's own time is what is left over.
 _MOST_SHARE = 0.5
+_NEEDED = "6.6 or later, built with CONFIG_BPF_SYSCALL and CONFIG_UPROBE_EVENTS"
 _SHORTEST_PAUSE_S = 0.005
 # In a long run windows lie farther apart, so that there are some hundreds an hour.
 _MOST_WINDOWS_AT_ONCE = 256
@@ -209,7 +210,7 @@ class CallCounter:
                 self._left_out[number] = "the kernel cannot probe its first instruction"
             self._probes.take()  # what was tried out is not counted
         except OSError as error:
-            raise CaptureError(_refusal(error)) from error
+            raise refusal(error, "--count-calls", _NEEDED) from error
         if len(self._left_out) == len(self._functions):
             raise CaptureError("--count-calls: the kernel can probe none of these functions")
 
@@ -251,7 +252,7 @@ class CallCounter:
             self._place()
             self._probes.open_gate()
         except OSError as error:
-            raise CaptureError(_refusal(error)) from error
+            raise refusal(error, "--count-calls", _NEEDED) from error
         self._cpu_ns = self._read_clock()
         self._interval_ns = (monotonic_ns(), 0)
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
@@ -431,17 +432,3 @@ def _open_clock(pid: int) -> int:
         flags=perf.FLAG_INHERIT,
     )
     return perf_syscalls.perf_event_open(attr.pack(), pid, -1)
-
-
-def _refusal(error: OSError) -> str:
-    if error.errno in (errno.EPERM, errno.EACCES):
-        return (
-            "--count-calls: the kernel does not allow it: run as root, or with CAP_BPF and"
-            " CAP_PERFMON, in a container that allows bpf(); a kernel in lockdown never does"
-        )
-    if error.errno in (errno.ENOSYS, errno.EINVAL, errno.E2BIG, errno.ENOTSUP, errno.ENOENT):
-        return (
-            "--count-calls: this kernel cannot: it takes Linux 6.6 or later, built with"
-            f" CONFIG_BPF_SYSCALL and CONFIG_UPROBE_EVENTS ({error.strerror})"
-        )
-    return f"--count-calls: the kernel has no room for the counters: {error.strerror}"

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_DW, BPF_W
 from prospect.capture.counting.syscall_counts import pid_and_tid, pid_namespace
-from prospect.capture.events.sample_cost import median_and_spread, preemptions
+from prospect.capture.events.sample_cost import duration_ns, median_and_spread, preemptions
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
@@ -169,17 +169,11 @@ def _durations_ns(run: Callable[[], object]) -> list[int]:
         if len(every) >= _ROUNDS and time.perf_counter_ns() - begin_ns >= _LOADED_BUDGET_NS:
             break
         switches = preemptions()
-        took_ns = _duration_ns(run)
+        took_ns = duration_ns(run)
         every.append(took_ns)
         if preemptions() == switches:
             alone.append(took_ns)
     return alone if len(alone) >= _FEWEST_ROUNDS else every
-
-
-def _duration_ns(run: Callable[[], object]) -> int:
-    begin_ns = time.perf_counter_ns()
-    run()
-    return time.perf_counter_ns() - begin_ns
 
 
 R0, R1, R2, R3, R4, R6, R7, R8, FP = (

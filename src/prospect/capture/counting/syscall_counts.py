@@ -325,6 +325,9 @@ def _count_dropped(maps: Maps) -> Program:
     )
 
 
+_NEEDED = (
+    "5.13 or later, built with CONFIG_BPF_SYSCALL, CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS"
+)
 _POSSIBLE_CPUS = "/sys/devices/system/cpu/possible"
 # PROC_PID_INIT_INO, include/linux/proc_ns.h
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
@@ -381,7 +384,7 @@ class SyscallCounter:
             self._enter_fd = self._held.keep(load("prospect_enter", enter))
             self._exit_fd = self._held.keep(load("prospect_exit", leave))
         except OSError as error:
-            raise CaptureError(_refusal(error)) from error
+            raise refusal(error, "--count-syscalls", _NEEDED) from error
 
     def start(self) -> None:
         """Begin to count.
@@ -392,7 +395,7 @@ class SyscallCounter:
         try:
             self._attach()
         except OSError as error:
-            raise CaptureError(_refusal(error)) from error
+            raise refusal(error, "--count-syscalls", _NEEDED) from error
         self._interval_ns = (monotonic_ns(), 0)
 
     def finish(self) -> Calls:
@@ -565,16 +568,15 @@ def pid_namespace() -> Namespace | None:
     return Namespace(device, file.st_ino)
 
 
-def _refusal(error: OSError) -> str:
+def refusal(error: OSError, option: str, needed: str) -> CaptureError:
+    """Return what says why the kernel does not count in a program, and what it takes."""
     if error.errno in (errno.EPERM, errno.EACCES):
-        return (
-            "--count-syscalls: the kernel does not allow it: run as root, or with CAP_BPF and"
+        return CaptureError(
+            f"{option}: the kernel does not allow it: run as root, or with CAP_BPF and"
             " CAP_PERFMON, in a container that allows bpf(); a kernel in lockdown never does"
         )
     if error.errno in (errno.ENOSYS, errno.EINVAL, errno.E2BIG, errno.ENOTSUP, errno.ENOENT):
-        return (
-            "--count-syscalls: this kernel cannot: it takes Linux 5.13 or later, built with"
-            " CONFIG_BPF_SYSCALL, CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS"
-            f" ({error.strerror})"
+        return CaptureError(
+            f"{option}: this kernel cannot: it takes Linux {needed} ({error.strerror})"
         )
-    return f"--count-syscalls: the kernel has no room for the counters: {error.strerror}"
+    return CaptureError(f"{option}: the kernel has no room for the counters: {error.strerror}")

@@ -165,9 +165,9 @@ def _cost(clock: _Clock, work: Callable[[], object]) -> tuple[float, float] | No
         if time.perf_counter_ns() - begin_ns >= budget_ns:
             break
         switches = preemptions()
-        alone_ns = _duration_ns(work)
+        alone_ns = duration_ns(work)
         clock.start()
-        sampled_ns = _duration_ns(work)
+        sampled_ns = duration_ns(work)
         samples = clock.stop()
         if samples and preemptions() == switches:
             costs.append((sampled_ns - alone_ns) / samples)
@@ -177,7 +177,8 @@ def _cost(clock: _Clock, work: Callable[[], object]) -> tuple[float, float] | No
     return (cost_ns, spread_ns) if cost_ns > 0 else None
 
 
-def _duration_ns(work: Callable[[], object]) -> int:
+def duration_ns(work: Callable[[], object]) -> int:
+    """Time a call."""
     # Not this thread's processor time: some kernels leave what interrupts take out of it.
     begin_ns = time.perf_counter_ns()
     work()

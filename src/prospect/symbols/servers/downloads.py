@@ -478,15 +478,8 @@ class _HttpConnection(http.client.HTTPConnection):
         self.sock.settimeout(patience_s)
 
 
-class _HttpsConnection(http.client.HTTPSConnection):
-    """The same, encrypted; the server's certificate is checked."""
-
-    def connect(self) -> None:
-        """Connect, and agree on a key, within CONNECT_S each."""
-        patience_s = self.timeout
-        self.timeout = min(patience_s or CONNECT_S, CONNECT_S)
-        super().connect()
-        self.sock.settimeout(patience_s)
+class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
+    """The same, encrypted; CONNECT_S for the key too. The server's certificate is checked."""
 
 
 class _PublicHttpConnection(_HttpConnection):
@@ -498,13 +491,8 @@ class _PublicHttpConnection(_HttpConnection):
         _check_public(self.sock.getpeername()[0])
 
 
-class _PublicHttpsConnection(_HttpsConnection):
+class _PublicHttpsConnection(_PublicHttpConnection, _HttpsConnection):
     """The same, encrypted."""
-
-    def connect(self) -> None:
-        """Connect; ask nothing of an address that is not public."""
-        super().connect()
-        _check_public(self.sock.getpeername()[0])
 
 
 class _HttpHandler(urllib.request.HTTPHandler):
