@@ -10,7 +10,7 @@ ran = {}
 
 def counting():
     begin = time.thread_time()
-    while time.thread_time() < begin + 0.4:
+    while time.thread_time() < begin + 0.25:
         for _ in range(20_000):
             pass
     ran["counting"] = time.thread_time() - begin
@@ -18,7 +18,7 @@ def counting():
 
 def adding():
     begin, total = time.thread_time(), 0
-    while time.thread_time() < begin + 0.4:
+    while time.thread_time() < begin + 0.25:
         for number in range(20_000):
             total += number
     ran["adding"] = time.thread_time() - begin

@@ -1,5 +1,6 @@
 """Split debug information of g++, in .dwo files and packages, beside llvm-symbolizer's answers."""
 
+import functools
 import itertools
 import os
 import shutil
@@ -84,6 +85,7 @@ def has_no_functions(found):
     return all(len(frames) == 1 and not frames[0][0] for frames in known)
 
 
+@functools.cache
 def table_addresses(path):
     """Return all addresses of the line tables, by pyelftools."""
     with path.open("rb") as file:
