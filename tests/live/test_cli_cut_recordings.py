@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import prospect as library
-from builders.command_line import BURN, PROSPECT, names, run
+from builders.command_line import BURN, PROSPECT, names, run, run_here
 from builders.examples import nightly
 from builders.perf_tool import events_shown
 from builders.waiting import wait_for
@@ -115,7 +115,7 @@ def test_perf_shows_no_runtimes_frames_of_a_killed_recording(here):
     process.kill()
     process.wait(30)
     os.kill(int((here / "pid").read_text()), signal.SIGKILL)
-    assert "looping" in run("report", "-V2", "run.data").stdout
+    assert b"looping" in run_here("report", "-V2", "run.data").stdout
     # perf shows no samples of a file whose header lacks their size, as perf's own has it then.
     content = bytearray(Path("run.data").read_bytes())
     (begin,) = struct.unpack_from("<Q", content, 40)
@@ -134,7 +134,7 @@ def test_a_report_that_finds_no_room_says_so_and_where_the_recording_is_kept(her
     kept, failed = ran.stderr.splitlines()
     assert kept == "prospect: the recording is kept: prospect report run.data"
     assert failed.startswith("prospect: ")
-    assert run("report", "run.data").returncode == 0
+    assert run_here("report", "run.data").returncode == 0
 
 
 FULL_DISK = """set -e

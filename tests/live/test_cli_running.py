@@ -58,8 +58,8 @@ def test_record_and_report_meet_in_perf_data(here):
     assert run("record", "sh", "-c", f"{BURN}; exit 3").returncode == 3
     assert run("record", "-H", "50", "-M", "10", "true").returncode == 0
     assert names(here) == ["perf.data", "perf.data.old"]
-    assert "Time: true" in run("report").stdout
-    assert "Time: sh -c" in run("report", "perf.data.old").stdout
+    assert b"Time: true" in run_here("report").stdout
+    assert b"Time: sh -c" in run_here("report", "perf.data.old").stdout
 
 
 def test_details_widen_from_the_command_to_the_system(here):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.command_line import BURN, PROSPECT, names, run
+from builders.command_line import BURN, PROSPECT, names, run, run_here
 from builders.examples import nightly
 from builders.waiting import wait_for
 
@@ -196,7 +196,7 @@ def test_a_closed_standard_output_is_not_taken_for_the_recording(here):
     )
     assert ran.returncode != 0
     assert "Time: echo lost" in (here / "out").read_text()
-    assert run("report", "run.data").returncode == 0
+    assert run_here("report", "run.data").returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *nightly(signal.SIGTERM, signal.SIGHUP)])

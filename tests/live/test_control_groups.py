@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import prospect as library
-from builders.command_line import run
+from builders.command_line import run, run_here
 
 pytestmark = [
     pytest.mark.live,
@@ -61,9 +61,9 @@ def test_samples_know_the_control_group_also_one_that_is_made_meanwhile(here, gr
     ran = run("record", "--no-python", "-H", "1000", "-o", "r", "sh", "both")
     assert ran.returncode == 0, ran.stderr
     assert {"/prospect-test.service", "/prospect-late"} <= groups_of("r")
-    text = run("report", "r").stdout
+    text = run_here("report", "r").stdout.decode()
     assert "Service" in text.split("Function")[0]
-    document = json.loads(run("report", "r", "--format", "json").stdout)
+    document = json.loads(run_here("report", "r", "--format", "json").stdout)
     (program,) = [one for one in document["summary"]["programs"] if one["name"] == "sh"]
     assert program["service"] in ("prospect-test.service", "prospect-late")
     assert program["other_services"] >= 1
@@ -94,11 +94,12 @@ def test_hostile_names_of_groups_are_shown_as_text(here, groups):
     assert ran.returncode == 0, ran.stderr
     assert {f"/{name}" for name in HOSTILE_GROUPS} <= groups_of("r")
     for words in ((), ("--columns", "service"), ("--format", "html")):
-        shown = run("report", "r", *words)
+        shown = run_here("report", "r", *words)
         assert shown.returncode == 0, shown.stderr
+        text = shown.stdout.decode()
         marks = ("<b>$",) if "html" in words else ()
         for part in ("\x1b", "\x07", "\r", "\u202e", *marks):
-            assert part not in shown.stdout
+            assert part not in text
     assert not Path("ran").exists()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.command_line import run
+from builders.command_line import run, run_here
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
@@ -43,7 +43,7 @@ def test_a_command_of_a_hostile_name_is_recorded_again_and_its_callers_are_shown
     report = run(*options, f"./{program.name}", "-c", BURN_LONGER).stdout
     record, callers, annotate = next_lines(report)
     typed(record, here)
-    recorded = json.loads(run("report", "--format", "json", "perf.data").stdout)["run"]
+    recorded = json.loads(run_here("report", "--format", "json", "perf.data").stdout)["run"]
     assert recorded["command"] == [f"./{program.name}", "-c", BURN_LONGER]
     assert set(options) < set(recorded["recorder_command_line"])
     assert "Callers of" in typed(callers, here)
