@@ -74,12 +74,9 @@ def write_archive(
         raise UsageError("archive -: a pipe cannot be archived; give the file of a recording")
     if are_same_file(output, path):
         raise UsageError(f"-o {output}: the archive would replace its recording")
-    target = ReportFile(output, "the archive", PRIVATE)
-    try:
+    with ReportFile(output, "the archive", PRIVATE) as target:
         made = make_archive(path, naming, sinks, whole_images=whole_images)
         target.put(lambda out: out.writelines(made.pieces))
-    finally:
-        target.close()
     return made
 
 

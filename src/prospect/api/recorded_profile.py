@@ -312,8 +312,7 @@ def record(asked: RecordRequest) -> Profile:
         use_cache=asked.use_cache,
         images="packed" if asked.save else "raw",
     )
-    file = outputs.RecordingFile(asked.save)
-    try:
+    with outputs.RecordingFile(asked.save) as file:
         try:
             record_command(order, file.descriptor)
         except ProspectError:
@@ -326,8 +325,6 @@ def record(asked: RecordRequest) -> Profile:
             if path := file.keep():
                 error.add_note(f"the recording is kept: {path}")
             raise
-    finally:
-        file.close()
 
 
 class OpenRequest(OpenKeywords, AnnouncedOptions):

@@ -40,12 +40,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if settings.output_dir:
         _write_sources(what, recording, settings, None, unread)
         return unread.exit_status()
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         write = _write_sources if settings.source_files else _write
         write(what, recording, settings, target, unread)
-    finally:
-        target.close()
     return unread.exit_status()
 
 
@@ -55,11 +52,8 @@ def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
         raise UsageError("--source: a store keeps no lines: make a recording")
     is_named = bool(words) and not _is_specification(words[0])
     part = StorePart(settings.store, words[is_named:], settings.engine)
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         _write(words[0] if is_named else "", part, settings, target, unread)
-    finally:
-        target.close()
     return unread.exit_status()
 
 

@@ -31,20 +31,14 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """
     if settings.store:
         refuse(settings, inline="--inline", between="--between")
-        target = ReportFile(settings.output)
-        try:
+        with ReportFile(settings.output) as target:
             return _write(StorePart(settings.store, words, settings.engine), settings, target)
-        finally:
-            target.close()
     maker = "prospect record --call-graph auto COMMAND"
     named, specifications = divided(CALLS, words)
     recording = readable(named, "calls", maker=maker, output=settings.output)
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         part = _part(recording, specifications, settings) if specifications else recording
         return _write(part, settings, target)
-    finally:
-        target.close()
 
 
 def _write(

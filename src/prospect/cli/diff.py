@@ -44,11 +44,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         if are_same_file(settings.output, recording):
             raise UsageError(f"-f {settings.output}: the report would replace a recording")
         refuse_missing(recording)
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         return write(before, after, settings, target, Unread())
-    finally:
-        target.close()
 
 
 def _of_store(settings: Settings, words: list[str]) -> int:
@@ -63,13 +60,10 @@ def _of_store(settings: Settings, words: list[str]) -> int:
         StorePart(settings.store, words[:middle], settings.engine),
         StorePart(settings.store, words[middle + 1 :], settings.engine),
     )
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         get_ready()
         before, after = ([part.read(stacks=True)] for part in parts)
         return write(before, after, settings, target, Unread())
-    finally:
-        target.close()
 
 
 def sides(words: list[str]) -> tuple[list[str], list[str]]:

@@ -37,8 +37,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if settings.by == "build" and asked != "outliers":
         raise UsageError(f"--by build works with prospect fleet outliers, not with {asked}")
     name = "builds" if settings.by == "build" else asked
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         with Progress("reading the hosts' stores") as progress:
             answer, origin = _answered(settings, name, words[1:], progress.announce)
         if settings.format == "json":
@@ -51,8 +50,6 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         else:
             text = "".join(f"{line}\n" for line in _lines(answer, name, origin))
         target.put(lambda out: out.write(text.encode("utf-8", "backslashreplace")))
-    finally:
-        target.close()
     return 0
 
 

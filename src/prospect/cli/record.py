@@ -30,8 +30,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
     Raises:
         ProspectError: it cannot be recorded.
     """
-    file = RecordingFile(settings.save or DEFAULT_RECORDING)
-    try:
+    with RecordingFile(settings.save or DEFAULT_RECORDING) as file:
         result = record_into(file, settings, command, command_line)
         from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
 
@@ -42,8 +41,6 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         from prospect.recording.closing_words import closing_words
 
         say(closing_words(file.descriptor, file.path, DEFAULT_RECORDING))
-    finally:
-        file.close()
     return result.status
 
 
@@ -99,11 +96,9 @@ def profile(settings: Settings, command: list[str], command_line: tuple[str, ...
     """
     if are_same_file(settings.output, settings.save):
         raise UsageError(f"-f and --save both name '{settings.output}'")
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         refuse_binary(settings.format, target.descriptor)
-        file = RecordingFile(settings.save)
-        try:
+        with RecordingFile(settings.save) as file:
             result = record_into(
                 file,
                 settings,
@@ -130,10 +125,6 @@ def profile(settings: Settings, command: list[str], command_line: tuple[str, ...
                 if not isinstance(error.__cause__, BrokenPipeError):
                     _keep(file)
                 raise
-        finally:
-            file.close()
-    finally:
-        target.close()
     return result.status or status
 
 

@@ -56,14 +56,11 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
     named, specifications = divided(REPORT, words)
     specifications += specified(settings)
     recording = readable(named, "report", output=settings.output)
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         refuse_binary(settings.format, target.descriptor)
         part = RecordingPart(recording, specifications) if specifications else recording
         typed = Typed(recording if recording != "-" else "", command_line)
         return write(part, typed, settings, target)
-    finally:
-        target.close()
 
 
 def write(
@@ -201,13 +198,10 @@ def _push(profile: Profile, settings: Settings) -> None:
 def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
     """Report on a part of a store."""
     refuse(settings, disassemble="-e", lines="--lines", inline="--inline", label="--label")
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         refuse_binary(settings.format, target.descriptor)
         part = StorePart(settings.store, [*words, *specified(settings)], settings.engine)
         return write(part, Typed("", command_line), settings, target)
-    finally:
-        target.close()
 
 
 def _refuse_apart(settings: Settings) -> None:

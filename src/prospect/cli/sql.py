@@ -38,8 +38,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     from prospect.store.tables import answered
 
     make_engine = engine_of(settings.engine)
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         with (
             opened(settings.store or usual_store()) as store,
             answered(store, words[0], make_engine) as (names, rows, remarks),
@@ -47,8 +46,6 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
             pieces = {"text": _table, "json": _json, "csv": _csv}[settings.format](names, rows)
             text = "".join(pieces).encode("utf-8", "backslashreplace")
         target.put(lambda out: out.write(text))
-    finally:
-        target.close()
     for remark in remarks:
         say(remark)
     return 0

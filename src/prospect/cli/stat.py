@@ -28,8 +28,7 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
         ProspectError: before the command starts, where that can be known; else for the report.
     """
     options = CountOptions(**asdict(project(settings, CountingOptions)), command=tuple(command))
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         # Somebody may be watching: intervals are shown as they end.
         is_live = bool(options.interval_s) and target.is_stdout and settings.format != "json"
         live = _Live(settings.format) if is_live else None
@@ -44,8 +43,6 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
         report = _rest(found, settings.format, is_live=is_live)
         shown = fit_for(target.descriptor, report, settings.format)
         target.put(lambda out: out.write(shown))
-    finally:
-        target.close()
     return found.exit_status
 
 

@@ -37,8 +37,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
             f"whatif takes one recording, not {len(files)}; a change is FUNCTION=FACTOR: {files[1]}"
         )
     recording = readable(files[0] if files else "", "whatif", maker=_MAKER, output=settings.output)
-    target = ReportFile(settings.output)
-    try:
+    with ReportFile(settings.output) as target:
         get_ready()
         from prospect.analysis.what_if import what_if
         from prospect.estimate.what_if_times import Change
@@ -55,8 +54,6 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
             renderer = JsonWhatIf() if settings.format == "json" else TextWhatIf()
             put(target, lambda out: renderer.render(found, out), progress, settings)
         return unread.exit_status()
-    finally:
-        target.close()
 
 
 def _change(word: str) -> tuple[str, float]:

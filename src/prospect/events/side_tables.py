@@ -52,7 +52,7 @@ _NAMED = (
     abi.PERF_RECORD_KSYMBOL,
     abi.PERF_RECORD_CGROUP,
 )
-_DECODED = (
+DECODED_TYPES = (
     *_NAMED,
     abi.PERF_RECORD_FORK,
     abi.PERF_RECORD_EXIT,
@@ -64,7 +64,7 @@ _DECODED = (
     abi.PERF_RECORD_SWITCH_CPU_WIDE,
 )
 # Words of header and body, up to the name or the tail.
-_BODY_WORDS = {kind: record_struct(kind).size // 8 for kind in _DECODED}
+_BODY_WORDS = {kind: record_struct(kind).size // 8 for kind in DECODED_TYPES}
 # Records whose time is in the body: word of it.
 _TIME_WORDS = {
     abi.PERF_RECORD_FORK: 3,

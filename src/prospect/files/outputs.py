@@ -14,6 +14,7 @@ import os
 import stat
 
 from prospect.errors import RecordingError, RenderError
+from prospect.light import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def are_same_file(path: str, other: str) -> bool:
     return bool(path and other) and os.path.realpath(path) == os.path.realpath(other)
 
 
-class RecordingFile:
+class RecordingFile(Closing):
     """The file of a recording: under its name from the first byte on, or without a name.
 
     Both are readable by their owner only. An earlier file of that name becomes ``NAME.old``, as
@@ -124,7 +125,7 @@ def give_to_caller(descriptor: int) -> None:
             return  # a file system without owners, or somebody else's server: it stays root's
 
 
-class ReportFile:
+class ReportFile(Closing):
     """The file of a report: opened before the command runs, in its place once it is whole.
 
     `put` a report into it; `close` without that leaves nothing.

@@ -16,6 +16,7 @@ from prospect.capture.loop.drain_loop import DrainLoop
 from prospect.capture.machine.mapped_files import MappedFiles
 from prospect.capture.sink import RecordSink, default_bound_bytes
 from prospect.errors import CaptureError, UsageError
+from prospect.light import Closing
 from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.opened_events import LEAST_MAX_BYTES, open_events, with_rate
 
@@ -23,7 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
-    from typing import Self
 
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
@@ -193,7 +193,7 @@ def _mapped_files(
     )
 
 
-class _ChosenProcesses:
+class _ChosenProcesses(Closing):
     """The programs that choose of which processes stacks are recorded, if any do.
 
     COMMAND waits for them if stacks were asked for. Stacks by default begin some ms after COMMAND.
@@ -209,10 +209,8 @@ class _ChosenProcesses:
         self._pids: tuple[int, ...] = ()
         self.limits: tuple[str, ...] = ()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let it go."""
         if self.filter:
             self.filter.close()
 
@@ -269,7 +267,7 @@ def _set_priority(nice: int) -> None:
         return  # without CAP_SYS_NICE it takes its turn
 
 
-class _RuntimeFrames:
+class _RuntimeFrames(Closing):
     """The reader of Python frames, loaded and started once Python runs."""
 
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
@@ -277,10 +275,8 @@ class _RuntimeFrames:
         self._choice, self._rate_hz = options.python, options.frequency_hz
         self.frames: RuntimeFrames | MemoryFrames | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let it go."""
         if self.frames:
             self.frames.close()
 
@@ -317,17 +313,15 @@ class _RuntimeFrames:
         )
 
 
-class _JavaFunctions:
+class _JavaFunctions(Closing):
     """The reader of JVMs, loaded and started once there is one."""
 
     def __init__(self, events: EventSet) -> None:
         self._events = events
         self.functions: JavaFunctions | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let it go."""
         if self.functions:
             self.functions.close()
 

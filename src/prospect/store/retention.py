@@ -280,13 +280,10 @@ def drop_portion(store: StoreDirectory, chosen: Specification) -> tuple[int, int
 
 
 def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specification) -> int:
-    """Copy the hours that contain a part of a store.
+    """Copy the hours that contain a part of a store; return how many segments were copied.
 
     Args:
         target: an empty one, whose lock the caller holds.
-
-    Returns:
-        How many segments were copied.
 
     Raises:
         StoreError: nothing matches, or the other store has something already.

@@ -49,14 +49,11 @@ class DebugServers(Record):
 
 
 def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServers | None:
-    """Read the variables of debuginfod-client-config(7).
+    """Read the variables of debuginfod-client-config(7); None if nobody is to be asked.
 
     Args:
         environment: variables by name.
         budget_s: how long all requests of a report may take; 0 for no requests.
-
-    Returns:
-        None if nobody is to be asked.
     """
     words = [
         word

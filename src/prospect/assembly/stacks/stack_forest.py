@@ -246,14 +246,11 @@ def build_stacks(
     hits: Attribution,
     hit_location: NDArray[np.int32],
 ) -> tuple[StackTable, NDArray[np.int32]]:
-    """Build the forest.
+    """Build the forest; return the table, and i32[n] each sample's own frame in it.
 
     Args:
         caller_location: i32[m + p] row of locations of each caller, and of each of the places.
         hit_location: i32[h] row of locations of each hit.
-
-    Returns:
-        The table, and i32[n] each sample's own frame in it.
     """
     leaf = _frame(hit_location, hits.mode)
     leaf_of_hit, _ = numbered(leaf)

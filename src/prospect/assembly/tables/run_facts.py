@@ -27,6 +27,7 @@ from prospect.assembly.extras import (
 from prospect.assembly.tables.clocks import clock_count
 from prospect.events.record_columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
+from prospect.events.side_tables import DECODED_TYPES
 from prospect.profile.run_info import EventInfo, RunInfo, Throttled, counted_notes
 from prospect.records import NamedTuple
 
@@ -52,22 +53,7 @@ _COSTS = ("sample_cost_ns", "sample_cost_spread_ns", "kernel_sample_cost_ns")
 _KERNEL = b"[kernel.kallsyms]"
 _DUMMY = (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_DUMMY)
 _KERNEL_TYPES = range(1, 64)  # from 64 on: records of the perf tool itself
-_KNOWN_TYPES = {
-    abi.PERF_RECORD_MMAP,
-    abi.PERF_RECORD_MMAP2,
-    abi.PERF_RECORD_COMM,
-    abi.PERF_RECORD_FORK,
-    abi.PERF_RECORD_EXIT,
-    abi.PERF_RECORD_LOST,
-    abi.PERF_RECORD_LOST_SAMPLES,
-    abi.PERF_RECORD_THROTTLE,
-    abi.PERF_RECORD_UNTHROTTLE,
-    abi.PERF_RECORD_SWITCH,
-    abi.PERF_RECORD_SWITCH_CPU_WIDE,
-    abi.PERF_RECORD_KSYMBOL,
-    abi.PERF_RECORD_BPF_EVENT,
-    abi.PERF_RECORD_CGROUP,
-}
+_KNOWN_TYPES = {*DECODED_TYPES, abi.PERF_RECORD_BPF_EVENT}
 _PID = np.uint64((1 << 32) - 1)
 # Units that write traces, by the beginning of their events' names.
 _TRACERS = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt")

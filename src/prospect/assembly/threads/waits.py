@@ -126,14 +126,11 @@ def with_switches(events: Events, info: RecordingInfo) -> Events:
 
 
 def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Waits | None:
-    """Follow every thread through the recording.
+    """Follow every thread through the recording; None for records without switches.
 
     Args:
         events: all records, as `with_switches` returns them.
         as_samples: whether waits are wanted as samples; else those of switches are left out.
-
-    Returns:
-        None for records without switches.
     """
     if events.switches is None:
         return None

@@ -125,16 +125,13 @@ THREADS = 2
 def thread_forest(
     forest: NamedForest, frames: int, comm: NDArray[np.int64], row: NDArray[np.int64]
 ) -> NamedForest:
-    """Put sampled stacks below their threads' names.
+    """Put sampled stacks below their threads' names; return the tree; its `row_of_stack` is [l].
 
     Args:
         forest: calls by function.
         frames: how many frames there are.
         comm: i64[l] thread name of each stack.
         row: i64[l] of the forest.
-
-    Returns:
-        The tree; its `row_of_stack` is [l].
     """
     size = len(forest) + 1  # of a thread: itself and the rows of the forest
     leaves = comm * size + row + 1

@@ -295,14 +295,11 @@ BOXES = Glyphs("│", "─", "┌", "└", "├", "▶")
 
 
 def draw_arrows(rows: int, jumps: Sequence[tuple[int, int]], glyphs: Glyphs) -> list[str]:
-    """Draw jumps.
+    """Draw jumps; return one string a row, all equally long; "" each if nothing is drawn.
 
     Args:
         rows: how many rows there are.
         jumps: (from, to) rows; a jump to itself is drawn as one to its own row.
-
-    Returns:
-        One string a row, all equally long; "" each if nothing is drawn.
     """
     lanes = _lanes(sorted(set(jumps), key=lambda jump: (abs(jump[1] - jump[0]), jump)))
     if not lanes:

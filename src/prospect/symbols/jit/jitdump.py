@@ -90,14 +90,11 @@ class JitDump(Record, eq=False):
 def parse_jitdump(
     data: memoryview, begin_walk: Callable[[memoryview, str], DumpWalk] | None = None
 ) -> JitDump | None:
-    """Parse a jitdump file, which may still grow.
+    """Parse a jitdump file, which may still grow; None for what is no jitdump file.
 
     Args:
         data: the file's bytes.
         begin_walk: makes what goes through its records, of these bytes and their order.
-
-    Returns:
-        None for what is no jitdump file.
     """
     order = next((one for one in _BYTE_ORDERS if _has_magic(data, one)), "")
     if not order:

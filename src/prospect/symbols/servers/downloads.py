@@ -360,14 +360,11 @@ class DebugServer:
         patience: Patience,
         wants: Callable[[int], bool],
     ) -> str:
-        """Fetch a file.
+        """Fetch a file; return FOUND, ABSENT, or TOO_BIG, which is also where `wants` says no.
 
         Args:
             kind: ``debuginfo`` or ``executable``.
             wants: called with how many bytes arrived; returns whether to go on.
-
-        Returns:
-            FOUND, ABSENT, or TOO_BIG, which is also where `wants` says no.
 
         Raises:
             ServerError: the server cannot be reached, is too slow, or does not keep to HTTP.
