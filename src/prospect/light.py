@@ -1,13 +1,14 @@
 """Replacements for parts of the standard library that load too slowly before COMMAND's start.
 
-`Closing` is for `contextlib.closing`, which takes 2 ms to import. `signal` is the interpreter's own
-functions and numbers, of which the module of that name makes enums: 4 ms and a dozen modules.
-`monotonic_ns` is for `time.monotonic_ns` if the result is compared with the kernel's time stamps:
-in a time namespace the two differ (time_namespaces(7)).
+`Closing` and `Descriptor` are for `contextlib.closing`, which takes 2 ms to import. `signal` is the
+interpreter's own functions and numbers, of which the module of that name makes enums: 4 ms and a
+dozen modules. `monotonic_ns` is for `time.monotonic_ns` if the result is compared with the kernel's
+time stamps: in a time namespace the two differ (time_namespaces(7)).
 """
 
 from __future__ import annotations
 
+import os
 import time
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-__all__ = ["Closing", "monotonic_ns", "monotonic_offset_ns", "signal"]
+__all__ = ["Closing", "Descriptor", "monotonic_ns", "monotonic_offset_ns", "signal"]
 
 _OFFSETS_BYTES = 4096
 
@@ -42,6 +43,21 @@ class Closing:
     def close(self) -> None:
         """Let go of all that it holds."""
         raise NotImplementedError
+
+
+class Descriptor:
+    """A file descriptor that the end of a `with` closes."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> int:
+        """Return it."""
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        os.close(self._fd)
 
 
 _shift_ns: list[int] = []

@@ -24,6 +24,7 @@ from prospect.archived.symbolizers import Collector
 from prospect.assembly.code.code import CodeChoice
 from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import PRIVATE, ReportFile, are_same_file
+from prospect.light import Descriptor
 from prospect.perfdata.archive_section import check_archivable, with_archive
 from prospect.perfdata.reader import open_recording
 from prospect.records import Record, replace
@@ -114,13 +115,11 @@ def _mapped(path: str) -> memoryview:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a file name"
         raise RecordingError(f"{path}: {reason}") from error
-    try:
+    with Descriptor(descriptor):
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             raise RecordingError(f"{path}: only a recording in a file can be archived")
         return memoryview(mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ))
-    finally:
-        os.close(descriptor)
 
 
 def _samples_registers(info: RecordingInfo) -> bool:

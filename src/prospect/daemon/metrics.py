@@ -25,6 +25,7 @@ from prospect.daemon.daemon_limits import (
 )
 from prospect.errors import StoreError, UsageError
 from prospect.files.rights import is_trusted
+from prospect.light import Descriptor
 from prospect.symbols.cache_directory import new_file, part_name
 
 if TYPE_CHECKING:
@@ -149,15 +150,12 @@ def write_metrics(path: str, text: str) -> None:
     """
     folder, name = os.path.split(path)
     try:
-        directory = os.open(folder or ".", _DIRECTORY)
-        try:
+        with Descriptor(os.open(folder or ".", _DIRECTORY)) as directory:
             _check_replaceable(directory, name)
             with new_file(directory, name, f".{name[:MOST_NAME]}.{part_name()}") as descriptor:
                 with os.fdopen(descriptor, "wb", closefd=False) as file:
                     file.write(text.encode(errors="backslashreplace"))
                 os.fchmod(descriptor, _READABLE)
-        finally:
-            os.close(directory)
     except OSError as error:
         raise StoreError(f"{path}: the metrics cannot be written: {error.strerror}") from None
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from prospect.disasm.code_image import apart, code_image
 from prospect.elf import elf_layout
+from prospect.light import Descriptor
 from prospect.options import DisassemblerOptions
 from prospect.profile.optional_tables import (
     FLOW_BRANCH,
@@ -205,8 +206,7 @@ class _Gdb:
         self._failure = ""
         self._said = b""
         # A file without a name is one that nobody else can put another in the place of.
-        descriptor = os.memfd_create("prospect-code", os.MFD_CLOEXEC)
-        try:
+        with Descriptor(os.memfd_create("prospect-code", os.MFD_CLOEXEC)) as descriptor:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(image)
             before = [word for one in _BEFORE_FILE for word in ("-iex", one)]
@@ -221,8 +221,6 @@ class _Gdb:
                 start_new_session=True,
                 bufsize=0,
             )
-        finally:
-            os.close(descriptor)
 
     def ask(self, command: str, most_bytes: int) -> bytes | str:
         """Send a command and return its result record behind the ``^``, or why there is none."""

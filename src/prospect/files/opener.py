@@ -30,6 +30,7 @@ from prospect.files.held_files import is_only_ours
 from prospect.files.mounts import is_local
 from prospect.files.rights import ROOT_USER, Switch, speaks_for
 from prospect.files.walk import PATH_ONLY, walk
+from prospect.light import Descriptor
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -302,8 +303,7 @@ def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
 
     Now and then a word to the other end shows that this goes on.
     """
-    memory = os.memfd_create("copy", os.MFD_CLOEXEC)
-    try:
+    with Descriptor(os.memfd_create("copy", os.MFD_CLOEXEC)) as memory:
         size, said_s = 0, time.monotonic()
         while chunk := os.read(descriptor, _CHUNK_BYTES):
             size += len(chunk)
@@ -314,8 +314,6 @@ def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
                 channel.send(_ANSWER.pack(_BUSY, *_NO_FACTS))
                 said_s = time.monotonic()
         os.dup2(memory, descriptor, inheritable=False)
-    finally:
-        os.close(memory)
 
 
 if __name__ == "__main__":  # `Opener.start` says when

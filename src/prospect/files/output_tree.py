@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prospect.errors import RenderError
 from prospect.files.files_limits import MOST_WRITTEN_PARTS
 from prospect.files.outputs import PRIVATE, give_to_caller, shared_mode
-from prospect.light import Closing
+from prospect.light import Closing, Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,12 +72,9 @@ class OutputTree(Closing):
         if not parts or len(parts) > MOST_WRITTEN_PARTS:
             return "its path has too many parts" if parts else "it has no name"
         try:
-            directory = self._open_directory(parts[:-1])
-            try:
+            with Descriptor(self._open_directory(parts[:-1])) as directory:
                 mode = shared_mode() if is_public else PRIVATE
                 return self._write_in(directory, parts[-1], write, mode)
-            finally:
-                os.close(directory)
         except OSError as error:
             return error.strerror or str(error)
         except (ValueError, RenderError) as error:  # a NUL character; a full disk
@@ -125,8 +122,6 @@ class OutputTree(Closing):
             descriptor = os.open(name, _PRESENT, dir_fd=directory)
         except FileNotFoundError:
             return True
-        try:
+        with Descriptor(descriptor):
             is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
             return is_file and os.read(descriptor, len(self._mark)) == self._mark
-        finally:
-            os.close(descriptor)

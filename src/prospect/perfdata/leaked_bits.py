@@ -14,6 +14,7 @@ import struct
 
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import HEADER
+from prospect.light import Descriptor
 
 _HEADER = struct.Struct("<" + HEADER)
 _MISC_OFFSET = 4
@@ -28,16 +29,13 @@ def clear_build_id_bits(fd: int, begin: int) -> None:
     Raises:
         OSError: the file cannot be read or written.
     """
-    reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)) as reading:
         at = begin
         while chunk := os.pread(reading, _CHUNK_BYTES, at):
             whole = _clear_in(fd, chunk, at)
             if not whole:
                 break
             at += whole
-    finally:
-        os.close(reading)
 
 
 def clear_bits_in_memory(records: bytearray) -> None:

@@ -15,7 +15,7 @@ from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
 from prospect.files.held_files import hold_contents, releaser
 from prospect.files.rights import EVERYBODY, speaks_for
-from prospect.light import Closing
+from prospect.light import Closing, Descriptor
 from prospect.perfdata import format as fmt
 from prospect.perfdata.file_header import (
     feature_sections,
@@ -158,12 +158,9 @@ def open_recording(path: str) -> Recording:
         if "\0" in path:
             raise RecordingError("not a file name")  # noqa: TRY301 - named below like the others
         # O_NONBLOCK: opening somebody's FIFO must not hang.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
+        with Descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as fd:
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
             return _open_directory(fd, path) if is_directory else _open_file(fd, name)
-        finally:
-            os.close(fd)
     except OSError as error:
         raise RecordingError(f"{name}: {error.strerror}") from error
     except RecordingError as error:
@@ -216,13 +213,11 @@ def _open_directory(directory: int, path: str) -> Recording:
             descriptor = os.open(name, flags, dir_fd=directory)
         except FileNotFoundError:
             break
-        try:
+        with Descriptor(descriptor):
             status = os.fstat(descriptor)
             speakers.add(speaks_for(status))
             if status.st_size or not stat.S_ISREG(status.st_mode):
                 recording.append(_take_file(descriptor, may_map=True)[0], header, f"{path}/{name}")
-        finally:
-            os.close(descriptor)
     # Any user who may write to one of them can write records.
     recording.named_by = speakers.pop() if len(speakers) == 1 else EVERYBODY
     return recording

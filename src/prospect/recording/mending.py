@@ -10,6 +10,7 @@ import mmap
 import os
 
 from prospect.errors import RecordingError
+from prospect.light import Descriptor
 from prospect.perfdata.program_records import mend_program_records
 
 TYPE_CHECKING = False
@@ -29,13 +30,10 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
         end: where its last one ends.
     """
     try:
-        again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
-        try:
+        with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)) as again:
             if begin < end <= os.fstat(again).st_size:
                 with mmap.mmap(again, end) as data:
                     _mend(data, begin, events)
-        finally:
-            os.close(again)
     except (OSError, ImportError, RecordingError):  # a report reads them anyway
         return
 

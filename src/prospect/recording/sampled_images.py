@@ -11,6 +11,7 @@ import mmap
 import os
 
 from prospect.abi.recorded_facts import KeptImage
+from prospect.light import Descriptor
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
 from prospect.perfdata.kept_images import encode_images
 
@@ -63,11 +64,8 @@ def _words(fd: int, begin: int) -> memoryview:
     size = os.fstat(fd).st_size // _WORD_BYTES * _WORD_BYTES
     if size <= begin:
         return memoryview(b"").cast("Q")
-    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)) as again:
         mapped = mmap.mmap(again, size, prot=mmap.PROT_READ)
-    finally:
-        os.close(again)
     return memoryview(mapped)[begin:].cast("Q")
 
 

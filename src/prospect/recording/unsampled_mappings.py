@@ -18,6 +18,7 @@ import struct
 
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import HEADER, layout_of, record_struct
+from prospect.light import Descriptor
 from prospect.recording.recording_limits import (
     LARGEST_COMPACTED_BYTES,
     MOST_COMPACTED_RECORDS,
@@ -125,11 +126,8 @@ def drop_unsampled_mappings(
         has_processes = all("tid" in layout_of(event.attr).sample for event in events)
         if not (has_processes and 0 < size <= LARGEST_COMPACTED_BYTES):
             return None
-        again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)) as again:
             data = os.pread(again, size, begin)
-        finally:
-            os.close(again)
         found = _read(data, events) if _has_many_mappings(data) else None
         if found is None:
             return None

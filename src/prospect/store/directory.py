@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from prospect.errors import StoreError
 from prospect.files.held_files import lock
 from prospect.files.user_cache import is_own
-from prospect.light import Closing
+from prospect.light import Closing, Descriptor
 from prospect.store.segments import (
     DAY,
     HOUR,
@@ -198,13 +198,12 @@ class StoreDirectory(Closing):
         part = f"{path}.{os.urandom(8).hex()}{PART_SUFFIX}"
         try:
             put(self.root + part)
-            descriptor = os.open(part, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
-            try:
+            with Descriptor(
+                os.open(part, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
+            ) as descriptor:
                 os.fchmod(descriptor, _PRIVATE_FILE)
                 if sync:
                     os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             self._rename(part, path, sync=sync)
         except BaseException:
             with suppress(OSError):
@@ -247,14 +246,11 @@ class StoreDirectory(Closing):
         Raises:
             OSError: there is none.
         """
-        descriptor = os.open(path, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
-        try:
+        with Descriptor(os.open(path, os.O_RDONLY | _FILE, dir_fd=self.descriptor)) as descriptor:
             status = os.fstat(descriptor)
             if not is_own(status, stat.S_IFREG):
                 raise PermissionError(errno.EPERM, "it belongs to someone else")
             return os.read(descriptor, min(most_bytes, status.st_size))
-        finally:
-            os.close(descriptor)
 
     def has_ours(self, path: str, most_bytes: int = 1 << 62) -> bool:
         """Whether there is a regular file of that path that is ours alone, and not too large."""
@@ -327,11 +323,10 @@ class StoreDirectory(Closing):
             self._sync(os.path.dirname(path))
 
     def _sync(self, directory: str) -> None:
-        descriptor = os.open(directory or ".", _DIRECTORY, dir_fd=self.descriptor)
-        try:
+        with Descriptor(
+            os.open(directory or ".", _DIRECTORY, dir_fd=self.descriptor)
+        ) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def names(self, directory: str, depth: int) -> Iterator[str]:
         """Yield the paths of the files that lie so many directories below one."""
@@ -343,11 +338,8 @@ class StoreDirectory(Closing):
             if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link: not ours
                 return
             raise
-        try:
-            with os.scandir(descriptor) as entries:
-                names = [entry.name for _, entry in zip(range(MOST_FILES), entries, strict=False)]
-        finally:
-            os.close(descriptor)
+        with Descriptor(descriptor), os.scandir(descriptor) as entries:
+            names = [entry.name for _, entry in zip(range(MOST_FILES), entries, strict=False)]
         for name in names:
             path = f"{directory}/{name}"
             if depth:

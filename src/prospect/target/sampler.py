@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from prospect.light import Descriptor
 from prospect.live.source import KernelSource
 from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.opened_events import RecordOptions
@@ -98,8 +99,7 @@ def _sample(served: Served) -> tuple[None, int]:
 
 def _described(source: KernelSource) -> bytes:
     """Return a recording without records."""
-    descriptor = os.memfd_create("info")
-    try:
+    with Descriptor(os.memfd_create("info")) as descriptor:
         events = source.descriptions()
         writer = RecordingWriter(descriptor, events)
         info = source.info(source.mark, source.mark)
@@ -109,8 +109,6 @@ def _described(source: KernelSource) -> bytes:
         }
         writer.finish(info._replace(extras=extras), events)
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-    finally:
-        os.close(descriptor)
 
 
 def _write(descriptor: int, letter: bytes, content: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prospect.assembly.extras import by_number, counts_by_name, counts_of, number_of, texts_of
 from prospect.capture.machine.surroundings import accounting
 from prospect.errors import CaptureError, ProspectError
-from prospect.light import Closing
+from prospect.light import Closing, Descriptor
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
@@ -346,13 +346,10 @@ class _Arrived:
 
 def _info_in(chunk: bytes) -> RecordingInfo:
     """Return what a recording says of itself."""
-    descriptor = os.memfd_create("info")
-    try:
+    with Descriptor(os.memfd_create("info")) as descriptor:
         os.write(descriptor, chunk)
         with open_recording(f"/proc/self/fd/{descriptor}") as recording:
             return recording.info
-    finally:
-        os.close(descriptor)
 
 
 def _whom_in(chunk: bytes) -> Whom:

@@ -52,6 +52,7 @@ from prospect.capture.kernel.bpf_assembler import (
     update,
 )
 from prospect.capture.kernel.perf_syscalls import checked, libc
+from prospect.light import Descriptor
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -124,23 +125,17 @@ def _program(kind: str) -> tuple[bytes, int]:
 
 def _measure(program: tuple[bytes, int], attach: Callable[[bytes, int], int]) -> ProbeCost:
     code, function = program
-    file = os.memfd_create("prospect-probe-cost", os.MFD_CLOEXEC)
-    try:
+    with Descriptor(os.memfd_create("prospect-probe-cost", os.MFD_CLOEXEC)) as file:
         os.write(file, code.ljust(mmap.PAGESIZE, b"\xcc"))
         address = _map(file)
         try:
             run = ctypes.CFUNCTYPE(None)(address)
             plain_ns = min(_durations_ns(run))
-            probe = attach(b"/proc/self/fd/%d" % file, function)
-            try:
+            with Descriptor(attach(b"/proc/self/fd/%d" % file, function)):
                 run()
                 probed = [(each_ns - plain_ns) / _TIMED_CALLS for each_ns in _durations_ns(run)]
-            finally:
-                os.close(probe)
         finally:
             libc().munmap(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE))
-    finally:
-        os.close(file)
     cost_ns, spread_ns = median_and_spread(probed)
     return ProbeCost(max(cost_ns, 1.0), spread_ns)
 

@@ -20,6 +20,7 @@ from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
+from prospect.light import Descriptor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,14 +56,11 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
     else:
         from prospect.capture.events.probe_places import open_program  # noqa: PLC0415 - probes only
 
-        program = open_program(os.fsdecode(event.path))
-        try:
+        with Descriptor(open_program(os.fsdecode(event.path))) as program:
             # By its descriptor: a file that is swapped now does not move the probe.
             path = ctypes.create_string_buffer(b"/proc/self/fd/%d" % program)
             attr = event.attr._replace(config1=ctypes.addressof(path))
             fd = perf_syscalls.perf_event_open(attr.pack(), pid, cpu, group_fd)
-        finally:
-            os.close(program)
     if event.filter:
         try:
             perf_syscalls.set_filter(fd, event.filter)

@@ -18,6 +18,7 @@ from prospect.capture.events import pmus
 from prospect.capture.events.event_choice import ChosenEvent
 from prospect.errors import ElfError, UsageError
 from prospect.files.held_files import hold_contents
+from prospect.light import Descriptor
 
 if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
@@ -113,14 +114,11 @@ def open_program(path: str, asked_by: str = "") -> int:
         UsageError: there is no such file, or it cannot be read.
     """
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
+        with Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC)) as place:
             if not stat.S_ISREG(os.fstat(place).st_mode):
                 raise UsageError(
                     f"{asked_by}{path} is not a regular file: a probe needs a program or a library"
                 )
             return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            os.close(place)
     except OSError as error:
         raise UsageError(f"{asked_by}{path}: {error.strerror}") from None

@@ -20,6 +20,7 @@ from prospect.capture.capture_limits import MOST_TRACEFS_BYTES
 from prospect.capture.kernel.perf_syscalls import checked, libc
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.errors import CaptureError
+from prospect.light import Descriptor
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -58,13 +59,10 @@ def tracing_directory() -> str:
 @functools.cache
 def _own_mount() -> int:
     """Mount tracefs for this process alone; return the file descriptor of its root."""
-    context = _call(_FSOPEN, b"tracefs", _FSOPEN_CLOEXEC)
-    try:
+    with Descriptor(_call(_FSOPEN, b"tracefs", _FSOPEN_CLOEXEC)) as context:
         # Read-only is this mount alone: the file system itself is one for the whole machine.
         _call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
         return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _MOUNT_ATTRS)
-    finally:
-        os.close(context)
 
 
 def _call(number: int, *arguments: bytes | int | None) -> int:

@@ -17,7 +17,7 @@ import struct
 
 from prospect.abi import bpf as abi
 from prospect.capture.kernel.perf_syscalls import checked, libc
-from prospect.light import Closing
+from prospect.light import Closing, Descriptor
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -411,10 +411,8 @@ def loaded_programs() -> list[LoadedProgram]:
             fd = _bpf(abi.BPF_PROG_GET_FD_BY_ID, struct.pack("=III", number, 0, 0))
         except FileNotFoundError:
             continue  # it has just gone
-        try:
+        with Descriptor(fd):
             info = _program_info(fd)
-        finally:
-            os.close(fd)
         (kind,) = struct.unpack_from("=I", info)
         name = info[_NAME_OFFSET : _NAME_OFFSET + 16].rstrip(b"\0").decode(errors="replace")
         (run_ns,) = struct.unpack_from("=Q", info, _RUN_TIME_OFFSET)

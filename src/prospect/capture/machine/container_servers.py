@@ -30,6 +30,7 @@ from prospect.capture.capture_limits import LARGEST_ANSWER_BYTES, LONGEST_ANSWER
 from prospect.columns.protobuf_fields import fields
 from prospect.errors import RecordingError
 from prospect.files.walk import walk
+from prospect.light import Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -157,8 +158,7 @@ def _texts(message: bytes) -> dict[int, str]:
 
 def _call(path: str, root: str, owner: int) -> bytes:
     """Return the message that a runtime answers an empty one with."""
-    place = walk(path.encode(), {owner}, root=root.encode(), follow_last=False)
-    try:
+    with Descriptor(walk(path.encode(), {owner}, root=root.encode(), follow_last=False)) as place:
         facts = os.fstat(place)
         if not stat.S_ISSOCK(facts.st_mode) or facts.st_uid != owner:
             raise OSError(f"{path}: not a socket of its owner")
@@ -170,8 +170,6 @@ def _call(path: str, root: str, owner: int) -> bytes:
             if _PEER.unpack(peer)[1] != owner:
                 raise OSError(f"{path}: another user answers")
             return _Answer(connection).read()
-    finally:
-        os.close(place)
 
 
 class _Answer:

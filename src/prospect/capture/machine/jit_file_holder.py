@@ -34,7 +34,7 @@ from prospect.capture.kernel.perf_syscalls import checked, libc
 from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
 from prospect.files.child import Progress, tell
 from prospect.files.mounts import waiting_points
-from prospect.light import monotonic_ns
+from prospect.light import Descriptor, monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -304,11 +304,8 @@ class JitFileHolder:
         Raises:
             OSError: it is not there, or is a link.
         """
-        entered = self._enter(key)
-        try:
+        with Descriptor(self._enter(key)) as entered:
             return _open_below(entered, name)
-        finally:
-            os.close(entered)
 
     def _sweep(self) -> None:
         """Look into every directory, and find out whose files are in the others' ones."""

@@ -34,6 +34,7 @@ from prospect.files.named_files import (
 )
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted, weakest
 from prospect.files.untrusted_open import OWN_ROOT, OpenFile
+from prospect.light import Descriptor
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.symbols.images.debug_files import (
@@ -484,11 +485,8 @@ def _read_vdso(who: str) -> ElfImage | None:
         if end - start > LARGEST_VDSO_BYTES:
             return None
         try:
-            descriptor = os.open(f"/proc/{who}/mem", os.O_RDONLY | os.O_CLOEXEC)
-            try:
+            with Descriptor(os.open(f"/proc/{who}/mem", os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
                 return ElfImage.parse(os.pread(descriptor, end - start, start))
-            finally:
-                os.close(descriptor)
         except (OSError, ElfError):
             return None
     return None
