@@ -9,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+from builders.command_line import running
 from builders.examples import nightly
 from builders.recordings import PROSPECT, build_program
+from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
@@ -67,9 +69,12 @@ def stranger():
     process.wait()
 
 
+RECORD = (*PROSPECT, "record", "--no-python", "-H", "400", "-o")
+
+
 def record(tmp_path, *words):
     file = tmp_path / "run.data"
-    line = [*PROSPECT, "record", "--no-python", "-H", "400", "-o", str(file), *words]
+    line = [*RECORD, str(file), *words]
     subprocess.run(line, check=True, timeout=120, capture_output=True)
     return open_recording(str(file))
 
@@ -253,17 +258,17 @@ def test_callers_are_those_of_each_switch(tmp_path):
 
 def test_attached_process_and_its_children(tmp_path, stranger):
     script = (
-        "import subprocess, sys, time\n"
-        "time.sleep(1)\n"
-        f"for _ in range(9): subprocess.run([sys.executable, '-c', {SPIN.format(0.1)!r}])"
+        "import subprocess, sys\n"
+        "sys.stdin.read()\n"
+        f"for _ in range(5): subprocess.run([sys.executable, '-c', {SPIN.format(0.1)!r}])"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script])
-    try:
-        recording = record(tmp_path, "--call-graph", "dwarf", "-p", str(parent.pid))
-    finally:
-        parent.kill()
-        parent.wait()
-    counts = Recorded(recording).copies(parent.pid)
+    with running([sys.executable, "-c", script], stdin=subprocess.PIPE) as parent:
+        line = [*RECORD, tmp_path / "r", "--call-graph", "dwarf", "-p", parent.pid]
+        with running(line, stderr=subprocess.DEVNULL) as recorder:
+            wait_until_it_watches(recorder.pid)
+            parent.stdin.close()
+            assert recorder.wait(60) == 0
+    counts = Recorded(open_recording(str(tmp_path / "r"))).copies(parent.pid)
     assert stranger not in counts
     assert sum(count > 2 for count in counts.values()) >= 3
 

@@ -118,7 +118,7 @@ def test_a_window_that_ends_long_after_its_buffers_were_read_counts_no_tick_twic
     with running([sys.executable, "-c", BUSY]):
         monkeypatch.setattr(source, "_mark", late)
         with Sampling(DaemonOptions(frequency_hz=199, window_s=60.0)) as sampling:
-            for _ in range(3):
+            for _ in range(2):
                 time.sleep(0.2)
                 window, _ = sampling.take()
                 table = window.tables["coverage"]

@@ -92,9 +92,7 @@ def renaming(renames):
         yield program.pid
 
 
-@pytest.mark.parametrize(
-    "end", ["q", signal.SIGTERM, pytest.param(signal.SIGQUIT, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("end", ["q", *nightly(signal.SIGTERM, signal.SIGQUIT)])
 def test_a_flood_of_names_holds_up_neither_figures_nor_keys_nor_signals(renaming, end, tmp_path):
     """On an idle machine it ends within 0.2 s; nobody knows what else runs beside this test."""
     terminal = Terminal(tmp_path, "-H", "100")
