@@ -23,6 +23,7 @@ from builders.recordings import (
     run_as_another_user,
 )
 from builders.silent_mount import FUSE_PATH, serving_mount
+from builders.waiting import wait_for
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [
@@ -188,8 +189,8 @@ def test_a_server_that_does_not_answer_holds_up_no_recording(place, content, poi
         with open_recording(str(file)) as recording:
             pids = recording.info.extras["recorder_pids"]
             assert recording.info.images == ()
-        # It cannot be killed as long as the server lives.
-        stuck = [pid for pid in pids if state_of(pid) == "D"]
+        # It cannot be killed as long as the server lives, but may have to wait for a CPU first.
+        stuck = wait_for(lambda: [pid for pid in pids if state_of(pid) == "D"])
         assert len(stuck) == 1
         held = {link.readlink().name for link in Path(f"/proc/{stuck[0]}/fd").iterdir()}
         assert not {"r", "anon_inode:[perf_event]"} & held
