@@ -104,7 +104,8 @@ def check_named(file):
 
 
 def test_a_program_on_fuse_is_named_and_its_file_system_can_be_unmounted(place, content, point):
-    script = '"$1/passing" 300 && umount "$1"'
+    # On a busy machine the child may still read.
+    script = '"$1/passing" 300 && until umount "$1"; do sleep 0.05; done'
     with serving_mount(point, content):
         record(place / "r", "sh", "-c", script, "sh", point)
     check_named(place / "r")
@@ -182,7 +183,7 @@ def test_a_server_that_does_not_answer_holds_up_no_recording(place, content, poi
     file = place / "r"
     with serving_mount(point, content, opens=1):
         began = time.monotonic()
-        words = [*PROSPECT, "record", "-o", file, point / "passing", 300]
+        words = [*PROSPECT, "record", "-H", 1000, "-o", file, point / "passing", 300]
         done = subprocess.run([*map(str, words)], capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert time.monotonic() - began < 20
@@ -194,10 +195,7 @@ def test_a_server_that_does_not_answer_holds_up_no_recording(place, content, poi
         assert len(stuck) == 1
         held = {link.readlink().name for link in Path(f"/proc/{stuck[0]}/fd").iterdir()}
         assert not {"r", "anon_inode:[perf_event]"} & held
-    until = time.monotonic() + 10
-    while state_of(stuck[0]) == "D" and time.monotonic() < until:
-        time.sleep(0.01)
-    assert state_of(stuck[0]) in {"", "Z"}
+    wait_for(lambda: state_of(stuck[0]) in {"", "Z"})
     assert not set(SPINS) & set(counts(file))
 
 
