@@ -424,8 +424,8 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
     program.write_text(CALLING)
     options = [option] if option else []
     line = [*PROSPECT, "record", "-H", "500", *options, "-o", str(file), sys.executable]
-    with running([*line, str(program), "2.2"], stderr=subprocess.DEVNULL) as recorder:
-        time.sleep(0.6)
+    with running([*line, str(program), "3"], stderr=subprocess.DEVNULL) as recorder:
+        time.sleep(1)
         with tracing(turns=300):
             recorder.wait(60)
     profile = build_profile(open_recording(str(file)), NamingOptions(), ProfileRequest())
