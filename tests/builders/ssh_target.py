@@ -104,9 +104,8 @@ class SshTarget:
     def drop_connections(self) -> None:
         """End what the server does for those who are connected, as a reset of the network would."""
         for pid in _descendants(self._server.pid):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if words.startswith(b"sshd"):
-                with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sshd"):
                     os.kill(pid, 9)
 
     def close(self) -> None:
