@@ -114,7 +114,7 @@ def test_each_function_has_its_share(python, tmp_path):
     check(file, json.loads(ran.stdout.splitlines()[-1]), 0.5 if is_cut else 0.93)
 
 
-@pytest.mark.parallel
+# Alone: a reader that waits for a CPU reads later functions than those of the samples.
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads them on x86-64 only")
 @pytest.mark.parametrize(
     ("command", "script"),

@@ -13,6 +13,7 @@ and that has no sampled address either where they overlap.
 from __future__ import annotations
 
 import bisect
+import mmap
 import os
 import struct
 
@@ -127,8 +128,10 @@ def drop_unsampled_mappings(
         if not (has_processes and 0 < size <= LARGEST_COMPACTED_BYTES):
             return None
         with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)) as again:
+            if not _has_many_mappings(again, begin, begin + size):
+                return None
             data = os.pread(again, size, begin)
-        found = _read(data, events) if _has_many_mappings(data) else None
+        found = _read(data, events)
         if found is None:
             return None
         users, mappings = found
@@ -146,9 +149,14 @@ def drop_unsampled_mappings(
     return files
 
 
-def _has_many_mappings(data: bytes) -> bool:
+def _has_many_mappings(fd: int, begin: int, end: int) -> bool:
     """Return whether mappings are so much of a recording that it may lose a part that matters."""
-    return data.count(_MAPPING_MARK) * _MAPPING.size >= _LEAST_PART * len(data)
+    wanted, at = int(_LEAST_PART * (end - begin) / _MAPPING.size), begin
+    with mmap.mmap(fd, end, prot=mmap.PROT_READ) as data:
+        # CPython's search may read the byte after what it searches.
+        while wanted > 0 and (at := data.find(_MAPPING_MARK, at, end - 1) + 1) > 0:
+            wanted -= 1
+    return wanted <= 0
 
 
 def _reached(begin: Iterable[int], leads: dict[int, set[int]]) -> set[int]:
