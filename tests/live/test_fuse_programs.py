@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import prospect
-from builders.another_user import NOBODY, WHO
+from builders.another_user import NOBODY, WHO, python_of_another_user
 from builders.recordings import (
     PROSPECT,
     build_program,
@@ -153,16 +153,18 @@ def without_root(place, point):
 @pytest.mark.usefixtures("content")
 def test_a_program_in_a_container_without_root_is_named_for_root(place, without_root):
     file = place / "r"
-    tried = subprocess.run([sys.executable, *without_root], capture_output=True, check=False, **WHO)
+    python = python_of_another_user()
+    tried = subprocess.run([python, *without_root], capture_output=True, check=False, **WHO)
     if tried.returncode:
         pytest.skip(f"it cannot run here: {tried.stderr[-200:]!r}")
-    record(file, sys.executable, "-c", AS_NOBODY, sys.executable, *without_root)
+    record(file, sys.executable, "-c", AS_NOBODY, python, *without_root)
     check_named(file)
 
 
 @pytest.mark.usefixtures("content")
 def test_a_program_in_a_container_without_root_is_named_for_its_user(place, without_root):
-    words = ["record", "--no-python", "-H", "2000", "-o", "r", sys.executable, *without_root]
+    python = python_of_another_user()
+    words = ["record", "--no-python", "-H", "2000", "-o", "r", python, *without_root]
     done = run_as_another_user(place, *words)
     if "Permission denied" in done.stderr or "AssertionError" in done.stderr:
         pytest.skip(f"it cannot run here: {done.stderr[-200:]}")

@@ -89,7 +89,7 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
         recurs = any(one.hits >= _LEAST_TO_RECUR for one in short.functions[:1])
         asks = _asks_for_callers(view, repeated)
         options = (
-            *((_OF_ALL,) if _is_of_others(short) else ()),
+            *((_OF_ALL,) if _is_of_others(view, short) else ()),
             *((_CALL_GRAPH, "auto") if asks else ()),
         )
         again = ("record", *options, *repeated.record)
@@ -124,7 +124,7 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
         commands.append(command("calls", "--callers-of", blocking, *file))
     if not short.hits:
         return [*commands, *_without_samples(view, file, repeated)][:_MOST_READERS]
-    if _is_of_others(short):
+    if _is_of_others(view, short):
         commands.append(repeated.report_of_all(*file))
     if not has_functions:
         return [*commands, command("report", *file)][:_MOST_READERS]
@@ -144,9 +144,16 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
     return [*commands, command("view", *file)][:_MOST_READERS]
 
 
-def _is_of_others(short: InShort) -> bool:
-    """Return whether others used the machine: COMMAND may have asked a daemon to work."""
-    return bool(short.others) and short.seconds < _LEAST_BESIDE_OTHERS * short.others_s
+def _is_of_others(view: Report, short: InShort) -> bool:
+    """Return whether others used the machine: COMMAND may have asked a daemon to work.
+
+    Where its waits were recorded, they are what to look at.
+    """
+    return (
+        view.waiting is None
+        and bool(short.others)
+        and short.seconds < _LEAST_BESIDE_OTHERS * short.others_s
+    )
 
 
 def _asks_for_callers(view: Report, repeated: Repeated) -> bool:

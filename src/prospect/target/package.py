@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST_PYTHON = (3, 9)
-# Need numpy, for symbol tables or samples, or zstandard: what they serve, is refused before
-# anything is sent, is none of a command line's, or is done without there.
+# Need numpy, for symbol tables or samples, or zstandard, or serve what is not done there: it is
+# refused before anything is sent, is none of a command line's, or is done without.
 LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
         "prospect.capture.machine.container_servers",
+        "prospect.capture.machine.image_pieces",
+        "prospect.capture.machine.served_files",
         "prospect.capture.events.probe_places",
         "prospect.recording.mending",
         "prospect.recording.counted_functions",

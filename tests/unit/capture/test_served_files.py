@@ -53,7 +53,7 @@ def asked(path, *, largest=1 << 20, known=(), **facts):
 
 def answers(served, *files, seconds=10.0):
     """Ask for files, and return the answers: (file's name, answer, content of the copy)."""
-    assert all(served.ask(one) for one in files)
+    assert all(served.ask(*one) for one in files)
     found = []
     until = time.monotonic() + seconds
     while served.is_busy and time.monotonic() < until:
@@ -130,7 +130,7 @@ def test_a_child_that_is_held_up_is_given_up_and_so_is_its_file_system(
     began = time.monotonic()
     assert [answer for _, answer, _ in answers(served, asked(program))] == [None]
     assert time.monotonic() - began < 5
-    assert not served.ask(asked(program))
+    assert not served.ask(*asked(program))
     assert not served.is_busy
     assert not any(Path(f"/proc/{pid}").exists() for pid in served.pids)
 
@@ -146,7 +146,7 @@ def test_after_some_children_that_cannot_be_killed_nothing_is_read(served, progr
             one = asked(program)
             other = one._replace(mapping=one.mapping._replace(file=(0, number, 5)))
             assert [answer for _, answer, _ in answers(served, other)] == [None]
-        assert not served.ask(asked(program))
+        assert not served.ask(*asked(program))
     assert len(left) == 2
     for child in left:
         child.kill()
@@ -156,7 +156,7 @@ def test_one_child_reads_from_a_file_system_and_holds_nothing_else(served, progr
     monkeypatch.setattr(served_file_copier, "take_on_rights_of", held_up)
     with program.open() as other:
         for one in (asked(program), asked(program, pid=os.getppid())):
-            assert served.ask(one)
+            assert served.ask(*one)
             served.start()
         (pid,) = served.pids
         held = Path(f"/proc/{pid}/fd")

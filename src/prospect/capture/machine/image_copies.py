@@ -33,7 +33,6 @@ from prospect.capture.capture_limits import (
     MOST_UNLIKELY_BYTES,
 )
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.image_pieces import copy_piece, pieces_of
 from prospect.capture.machine.mapping_records import DELETED
 from prospect.files.mounts import mounts
 from prospect.files.rights import is_trusted
@@ -302,6 +301,8 @@ class ImageCopies:
         Raises:
             OSError: it cannot be read.
         """
+        from prospect.capture.machine.image_pieces import copy_piece, pieces_of  # noqa: PLC0415 - not on a target
+
         pieces = pieces_of(fd, copied.facts.size, copied.largest_whole_bytes)
         size = sum(length for _, length in pieces)
         if not pieces:

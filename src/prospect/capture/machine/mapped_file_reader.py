@@ -35,11 +35,9 @@ from prospect.capture.machine.image_copies import (
 )
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
-from prospect.capture.machine.mapping_records import DELETED, MappingRecord, drained
+from prospect.capture.machine.mapping_records import DELETED, MappingRecord, drained, mapped_links
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.runtime_processes import FirstRuntime, JvmNews
-from prospect.capture.machine.served_file_copier import Asked, Outcome, mapped_links
-from prospect.capture.machine.served_files import ServedFiles
 from prospect.capture.machine.synthesis import Map
 from prospect.files.child import told
 from prospect.files.mounts import Mount, mounts
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
 
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.machine.read_files import ReadFiles
-    from prospect.capture.machine.served_files import ServedFile
+    from prospect.capture.machine.served_files import ServedFile, ServedFiles
 
     File = tuple[int, int, int]
     Identity = tuple[int, int, int, bytes]
@@ -151,7 +149,11 @@ def serve(
     family = tuple(filter(lambda pid: pid > 0, (watched.command_pid, *watched.attached)))
     family = () if watched.of_all else family
     copies = ImageCopies(watched.copies_fd, watched.begun_ns, watched.attached, family)
-    served = ServedFiles() if watched.copies_fd >= 0 else None
+    served = None
+    if watched.copies_fd >= 0:
+        from prospect.capture.machine.served_files import ServedFiles  # noqa: PLC0415 - not on a target
+
+        served = ServedFiles()
     reader = FileReader(found, copies, served)
     maps = MapReader(watched.command_pid, attached=watched.attached)
     python = FirstRuntime(watched.python_fd)
@@ -354,7 +356,7 @@ class FileReader:
         self._asked[key] = file
         largest = largest_whole_bytes(is_elsewhere=has_other_root(mapping.pid))
         facts = known.identity[:3] if known else ()
-        file.is_awaited = served.ask(Asked(mapping, first_ns, served_by, largest, facts))
+        file.is_awaited = served.ask(mapping, first_ns, served_by, largest, facts)
         return file.is_awaited
 
     def _take_served(self, served: ServedFiles) -> None:
@@ -383,7 +385,7 @@ class FileReader:
             raise FileNotFoundError
         known = self._versions.get(mapping.file)
         identity = answer.size, answer.modified_ns, answer.changed_ns, mapping.path
-        if answer.outcome == Outcome.COPIED:
+        if one.is_copied:
             build_id = _read_build_id(one.fd)
         elif known and known.identity == identity:
             build_id = known.build_id

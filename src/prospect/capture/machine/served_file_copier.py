@@ -20,9 +20,9 @@ import stat
 import struct
 
 from prospect.capture.capture_limits import MOST_SERVED_BYTES
-from prospect.capture.kernel.procfs import living_thread, read_file
+from prospect.capture.kernel.procfs import read_file
 from prospect.capture.machine.image_pieces import copy_piece, pieces_of
-from prospect.capture.machine.mapping_records import DELETED
+from prospect.capture.machine.mapping_records import DELETED, mapped_links
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -98,24 +98,6 @@ def copy_files(number: int, batch: Sequence[Asked], fds: Sequence[int], answer_f
     except (OSError, struct.error):
         pass  # the process has ended, or the times of a file are no times
     os.write(answer_fd, ANSWER.pack(*Answer(number, 0, Outcome.END)))
-
-
-def mapped_links(mapping: MappingRecord) -> Iterator[bytes]:
-    """Give links that lead to a mapped file, whatever is at its path; see proc(5)."""
-    yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end)
-    executable = b"/proc/%d/exe" % mapping.pid
-    # Another file may be on FUSE. The path that we see begins elsewhere after chroot(2).
-    if _target(executable).endswith(mapping.path.removesuffix(DELETED)):
-        yield executable
-    if (thread := living_thread(mapping.pid)) != mapping.pid:
-        yield b"/proc/%d/map_files/%x-%x" % (thread, mapping.start, mapping.end)
-
-
-def _target(link: bytes) -> bytes:
-    try:
-        return os.readlink(link).removesuffix(DELETED)
-    except OSError:
-        return b""
 
 
 def take_on_rights_of(pid: int) -> None:

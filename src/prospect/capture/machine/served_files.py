@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prospect.capture.machine.mapping_records import MappingRecord
+
 _ANSWERS_AT_ONCE = 512
 
 
@@ -44,6 +46,11 @@ class ServedFile(NamedTuple):
     asked: Asked
     answer: Answer | None
     fd: int = -1
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the file in memory has what the file holds now."""
+        return self.answer is not None and self.answer.outcome == Outcome.COPIED
 
 
 class _Reading:
@@ -81,8 +88,16 @@ class ServedFiles(Closing):
         self._silent: set[tuple[int, int]] = set()
         self._lost = 0
 
-    def ask(self, asked: Asked) -> bool:
-        """Have a file read soon; return False if it will not be."""
+    def ask(
+        self,
+        mapping: MappingRecord,
+        first_ns: int,
+        served_by: int,
+        largest_whole_bytes: int,
+        known: tuple[int, ...] = (),
+    ) -> bool:
+        """Have a file read soon; return False if it will not be. Arguments are as in `Asked`."""
+        asked = Asked(mapping, first_ns, served_by, largest_whole_bytes, known)
         if self._lost >= MOST_LOST_CHILDREN or asked.device in self._silent:
             return False
         if len(self._waiting) >= MOST_SERVED_WAITING:
