@@ -20,8 +20,7 @@ from prospect.files.rights import is_trusted
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import load_address
-from prospect.lines.dwarf import DwarfError, section
-from prospect.lines.dwarf_file import elf_of_sections, line_table
+from prospect.lines.dwarf import DwarfError, elf_of_sections, line_table, section
 from prospect.lines.lines_limits import LARGEST_SECTION_BYTES, MOST_RANGES
 from prospect.lines.symcache import (
     Frames,

@@ -33,8 +33,7 @@ from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address
-from prospect.lines.dwarf import DwarfError, Sections, unsigned
-from prospect.lines.dwarf_file import elf_of_sections, line_table
+from prospect.lines.dwarf import DwarfError, Sections, elf_of_sections, line_table, unsigned
 from prospect.lines.lines_limits import LARGEST_SPLIT_BYTES, MOST_COLUMNS, MOST_SPLIT_UNITS
 from prospect.lines.scoped_names import ScopedNames
 from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, lookup_each

@@ -36,7 +36,7 @@ LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
         "prospect.capture.machine.container_servers",
-        "prospect.capture.machine.image_pieces",
+        "prospect.capture.machine.image_copies",
         "prospect.capture.machine.served_files",
         "prospect.capture.events.probe_places",
         "prospect.recording.mending",

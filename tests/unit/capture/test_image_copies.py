@@ -10,8 +10,7 @@ import pytest
 
 from builders.elf import Section, code, elf_file
 from prospect.capture.machine import image_copies
-from prospect.capture.machine.image_copies import ImageCopies, ImageCopy
-from prospect.capture.machine.image_pieces import pieces_of
+from prospect.capture.machine.image_copies import ImageCopies, ImageCopy, pieces_of
 from prospect.capture.machine.mapping_records import MappingRecord
 from prospect.elf.image import ElfImage
 

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from prospect.files.budget import of_others
 from prospect.lines import debug_info, line_tables
-from prospect.lines.dwarf_file import elf_of_sections
+from prospect.lines.dwarf import elf_of_sections
 from prospect.lines.finder import LineFinder
 from prospect.symbols.images.image_files import open_image
 

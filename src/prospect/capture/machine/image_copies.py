@@ -10,19 +10,23 @@ Any other file may be removed, replaced or renamed while the recording goes on. 
 it is on the file system of ``/`` or ``/usr``, which nobody can unmount, and copied once it has no
 name or another file is at its path. A file on another file system is copied if there is much room.
 
-Defined by: proc(5).
+Defined by: the gABI, "Sections"; proc(5).
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import struct
 import time
 from resource import RLIMIT_NOFILE, getrlimit
 
 from prospect.capture.capture_limits import (
     HELD_LOOK_S,
+    LARGEST_COPY_BYTES,
     LARGEST_ELSEWHERE_BYTES,
+    LARGEST_SPARSE_BYTES,
+    LARGEST_STRINGS_BYTES,
     LARGEST_WHOLE_BYTES,
     MOST_COPIED_BYTES,
     MOST_COPIES,
@@ -30,6 +34,7 @@ from prospect.capture.capture_limits import (
     MOST_MAPPED_FILES,
     MOST_OTHERS_BYTES,
     MOST_RANGES,
+    MOST_SECTIONS,
     MOST_UNLIKELY_BYTES,
 )
 from prospect.capture.kernel.procfs import read_if_there
@@ -40,11 +45,10 @@ from prospect.records import NamedTuple, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from prospect.capture.machine.mapping_records import MappingRecord
-    from prospect.capture.machine.served_files import ServedFile
 
     File = tuple[int, int, int]
     Range = tuple[int, int]
@@ -56,6 +60,21 @@ _TEMPORARY = (b"/tmp/", b"/var/tmp/", b"/dev/shm/", b"/run/")
 _LASTING = ("/", "/usr")
 _PASSING_TYPES = frozenset({b"tmpfs", b"overlay", b"squashfs", b"iso9660", b"ramfs"})
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+_ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
+_HEADER = struct.Struct("<40xQ10xHHH")  # e_shoff, e_shentsize, e_shnum, e_shstrndx
+_SECTION = struct.Struct("<II16xQQ")  # sh_name, sh_type, sh_offset, sh_size
+_SHT_NOBITS = 8
+# Sections that names and call chains are read from.
+_NAMING = frozenset(
+    {
+        *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".shstrtab", b".gnu.hash", b".hash"),
+        *(b".dynamic", b".eh_frame", b".eh_frame_hdr", b".sframe", b".gnu_debugdata"),
+        *(b".gnu_debuglink", b".gopclntab", b".data.rel.ro.gopclntab", b".go.buildinfo"),
+        *(b".note.gnu.build-id", b".note.go.buildid", b".note.gnu.property"),
+        *(b".plt", b".plt.sec", b".plt.got", b".iplt", b".rela.plt", b".rela.dyn"),
+    }
+)
 
 
 class ImageCopy(NamedTuple):
@@ -176,10 +195,10 @@ class ImageCopies:
         status = os.fstat(path_fd)
         if not stat.S_ISREG(status.st_mode) or len(self._copied) >= MOST_MAPPED_FILES:
             return
-        is_elsewhere = has_other_root(mapping.pid)
+        is_elsewhere = _has_other_root(mapping.pid)
         may_go = is_elsewhere or self._may_go(mapping, status)
-        facts = _facts(mapping, build_id, status.st_size, status.st_mtime_ns)
-        largest = largest_whole_bytes(is_elsewhere=is_elsewhere)
+        facts = facts_of(mapping, build_id, status.st_size, status.st_mtime_ns)
+        largest = LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
         copied = Copied(facts, {(mapping.start, mapping.end): None}, status.st_uid, largest)
         fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
         try:
@@ -202,22 +221,20 @@ class ImageCopies:
         """Return whether the file of a mapping is one of those that are copied if needed."""
         return self._fd >= 0 and self._belongs(mapping.pid)
 
-    def add_served(self, served: ServedFile, build_id: bytes) -> None:
+    def largest_whole_bytes(self, pid: int) -> int:
+        """Return the size up to which files that a process sees are copied whole."""
+        return LARGEST_ELSEWHERE_BYTES if _has_other_root(pid) else LARGEST_WHOLE_BYTES
+
+    def add_served(self, copied: Copied, fd: int) -> None:
         """Copy a file from a FUSE file system, of which there is a copy in memory.
 
         Raises:
             OSError: there is no memory.
         """
-        asked, answer = served.asked, served.answer
-        mapping = asked.mapping
-        if answer is None or len(self._copied) >= MOST_MAPPED_FILES:
-            return
-        facts = _facts(mapping, build_id, answer.size, answer.modified_ns)
-        ranges: dict[Range, None] = {(mapping.start, mapping.end): None}
-        copied = Copied(facts, ranges, asked.served_by, asked.largest_whole_bytes, is_served=True)
-        if self._copy(copied, served.fd, MOST_COPIED_BYTES):
+        has_room = len(self._copied) < MOST_MAPPED_FILES
+        if has_room and self._copy(copied, fd, MOST_COPIED_BYTES):
             self._copied.append(copied)
-            self._latest[mapping.file] = copied
+            self._latest[copied.facts.file] = copied
 
     def finish(
         self, status_at: Callable[[bytes], os.stat_result | None]
@@ -301,8 +318,6 @@ class ImageCopies:
         Raises:
             OSError: it cannot be read.
         """
-        from prospect.capture.machine.image_pieces import copy_piece, pieces_of  # noqa: PLC0415 - not on a target
-
         pieces = pieces_of(fd, copied.facts.size, copied.largest_whole_bytes)
         size = sum(length for _, length in pieces)
         if not pieces:
@@ -325,17 +340,13 @@ class ImageCopies:
         return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
 
 
-def _facts(mapping: MappingRecord, build_id: bytes, size: int, modified_ns: int) -> ImageCopy:
+def facts_of(mapping: MappingRecord, build_id: bytes, size: int, modified_ns: int) -> ImageCopy:
+    """Return what is known of a file that was not copied yet."""
     path = mapping.path.removesuffix(DELETED)
     return ImageCopy(mapping.file, build_id, path, size, [], 0, [], modified_ns)
 
 
-def largest_whole_bytes(*, is_elsewhere: bool) -> int:
-    """Return the size up to which files are copied whole, of our own root or another one."""
-    return LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
-
-
-def has_other_root(pid: int) -> bool:
+def _has_other_root(pid: int) -> bool:
     """Return whether a process has other files than we: another mount namespace or root."""
     own, other = (_link_target(f"/proc/{who}/ns/mnt") for who in ("self", pid))
     if other and own != other:
@@ -349,3 +360,70 @@ def _link_target(link: str) -> str:
         return os.readlink(link)
     except OSError:
         return ""
+
+
+def copy_piece(to_fd: int, from_fd: int, offset: int, length: int) -> None:
+    """Write bytes of a file to where another one is.
+
+    Raises:
+        OSError: they cannot be read or written.
+    """
+    done = 0
+    while done < length:
+        count = os.sendfile(to_fd, from_fd, offset + done, length - done)
+        if not count:
+            raise OSError
+        done += count
+
+
+def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
+    """Return the pieces of an ELF file that are copied, as (offset, length); none of other files.
+
+    Args:
+        largest_whole_bytes: the size up to which it is copied whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    header = os.pread(fd, 64, 0)
+    if len(header) < 64 or header[:4] != b"\x7fELF" or size > LARGEST_SPARSE_BYTES:
+        return []
+    if size <= largest_whole_bytes:
+        return [(0, size)]
+    if header[:6] != _ELF64_LITTLE_ENDIAN:
+        return [(0, size)] if size <= LARGEST_COPY_BYTES else []
+    sections = _sections(fd, header, size)
+    naming = _without(size, (one for name, one in sections if name not in _NAMING))
+    return naming if sum(length for _, length in naming) <= LARGEST_COPY_BYTES else []
+
+
+def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]]:
+    """Yield name and place of the sections that take space in a file."""
+    table_at, each, count, names_row = _HEADER.unpack_from(header)
+    if each < _SECTION.size or not 0 < count <= MOST_SECTIONS or table_at > size:
+        return
+    table = os.pread(fd, each * count, table_at)
+    rows = [_SECTION.unpack_from(table, at) for at in range(0, len(table) - each + 1, each)]
+    if names_row >= len(rows):
+        return
+    _, _, names_at, names_size = rows[names_row]
+    if names_at > size:
+        return
+    names = os.pread(fd, min(names_size, LARGEST_STRINGS_BYTES), names_at)
+    for name_at, kind, begin, length in rows:
+        end = min(begin + length, size)
+        if kind != _SHT_NOBITS and begin < end:
+            yield names[name_at:].split(b"\0", 1)[0], (begin, end)
+
+
+def _without(size: int, left_out: Iterable[Range]) -> list[Range]:
+    """Return what is left of a file's bytes, as (offset, length)."""
+    pieces = []
+    at = 0
+    for begin, end in sorted(left_out):
+        if begin > at:
+            pieces.append((at, begin - at))
+        at = max(at, end)
+    if at < size:
+        pieces.append((at, size - at))
+    return pieces

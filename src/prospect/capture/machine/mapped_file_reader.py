@@ -28,11 +28,6 @@ from prospect.capture.capture_limits import (
     SERVED_LAST_WORD_S,
 )
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.image_copies import (
-    ImageCopies,
-    has_other_root,
-    largest_whole_bytes,
-)
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
 from prospect.capture.machine.mapping_records import DELETED, MappingRecord, drained, mapped_links
@@ -51,6 +46,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.capture.kernel.rings import Ring
+    from prospect.capture.machine.image_copies import ImageCopies
     from prospect.capture.machine.read_files import ReadFiles
     from prospect.capture.machine.served_files import ServedFile, ServedFiles
 
@@ -148,11 +144,12 @@ def serve(
     """
     family = tuple(filter(lambda pid: pid > 0, (watched.command_pid, *watched.attached)))
     family = () if watched.of_all else family
-    copies = ImageCopies(watched.copies_fd, watched.begun_ns, watched.attached, family)
-    served = None
+    copies = served = None
     if watched.copies_fd >= 0:
+        from prospect.capture.machine.image_copies import ImageCopies  # noqa: PLC0415 - not on a target
         from prospect.capture.machine.served_files import ServedFiles  # noqa: PLC0415 - not on a target
 
+        copies = ImageCopies(watched.copies_fd, watched.begun_ns, watched.attached, family)
         served = ServedFiles()
     reader = FileReader(found, copies, served)
     maps = MapReader(watched.command_pid, attached=watched.attached)
@@ -188,7 +185,8 @@ def serve(
             is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
     reader.look(drained(rings.values(), found))
     child_pids = reader.finish()
-    maps.finish(before, (*copies.finish(reader.status_at), child_pids))
+    kept, left_out = copies.finish(reader.status_at) if copies else ([], 0)
+    maps.finish(before, (kept, left_out, child_pids))
 
 
 def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
@@ -239,11 +237,11 @@ class FileReader:
         """Know none.
 
         Args:
-            copies: takes files that may be gone.
+            copies: takes files that may be gone, None for none.
             served: reads files on FUSE file systems, None to leave these out.
         """
         self._found = found
-        self._copies = copies or ImageCopies()
+        self._copies = copies
         self._versions: dict[File, _Version] = {}
         self._since_epoch_ns = time.time_ns() - monotonic_ns()
         self._mounts = Mounts()
@@ -261,7 +259,8 @@ class FileReader:
             ranges.append(mapping)
         for file, mapping in newest.items():
             self._look_at(mapping, first_ns[file])
-        self._copies.see(ranges)
+        if self._copies:
+            self._copies.see(ranges)
         if self._served:
             for mapping in ranges if self._asked else ():
                 asked = self._asked.get((mapping.file, mapping.path))
@@ -305,7 +304,8 @@ class FileReader:
             elif stat.S_ISREG(status.st_mode):
                 build_id = _read_build_id(fd)
             is_new = self._note(mapping, first_ns, identity, build_id)
-            self._copies.consider(mapping, fd, build_id, is_new=is_new)
+            if self._copies:
+                self._copies.consider(mapping, fd, build_id, is_new=is_new)
         except OSError:
             self._found.count(late=1)
         finally:
@@ -349,12 +349,12 @@ class FileReader:
             if file.failures >= MOST_SERVED_TRIES:
                 return False
         served_by = self._mounts.server_of(mapping)
-        if served_by is None or not self._copies.is_wanted(mapping):
+        if served_by is None or not (self._copies and self._copies.is_wanted(mapping)):
             return False
         if key not in self._asked and len(self._asked) >= MOST_MAPPED_FILES:
             return False
         self._asked[key] = file
-        largest = largest_whole_bytes(is_elsewhere=has_other_root(mapping.pid))
+        largest = self._copies.largest_whole_bytes(mapping.pid)
         facts = known.identity[:3] if known else ()
         file.is_awaited = served.ask(mapping, first_ns, served_by, largest, facts)
         return file.is_awaited
@@ -370,7 +370,8 @@ class FileReader:
             except OSError:
                 file.failures += 1
                 self._found.count(late=1)
-            self._copies.see(file.mappings)
+            if self._copies:
+                self._copies.see(file.mappings)
             file.mappings.clear()
         served.start()
 
@@ -391,8 +392,8 @@ class FileReader:
             build_id = known.build_id
         else:
             raise FileNotFoundError  # a file at another path was read meanwhile
-        if self._note(mapping, one.asked.first_ns, identity, build_id):
-            self._copies.add_served(one, build_id)
+        if self._note(mapping, one.asked.first_ns, identity, build_id) and self._copies:
+            self._copies.add_served(one.as_copied(answer, build_id), one.fd)
 
     def _valid_since(self, identity: Identity, known: _Version | None, now_ns: int) -> int:
         """Return since when a file has held what it holds.

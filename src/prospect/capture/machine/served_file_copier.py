@@ -21,7 +21,7 @@ import struct
 
 from prospect.capture.capture_limits import MOST_SERVED_BYTES
 from prospect.capture.kernel.procfs import read_file
-from prospect.capture.machine.image_pieces import copy_piece, pieces_of
+from prospect.capture.machine.image_copies import copy_piece, pieces_of
 from prospect.capture.machine.mapping_records import DELETED, mapped_links
 from prospect.records import NamedTuple
 

@@ -20,6 +20,7 @@ from prospect.capture.capture_limits import (
     MOST_SERVED_WAITING,
     SERVED_ANSWER_S,
 )
+from prospect.capture.machine.image_copies import Copied, facts_of
 from prospect.capture.machine.served_file_copier import ANSWER, Answer, Asked, Outcome, copy_files
 from prospect.files.child import Child
 from prospect.light import Closing
@@ -51,6 +52,17 @@ class ServedFile(NamedTuple):
     def is_copied(self) -> bool:
         """Whether the file in memory has what the file holds now."""
         return self.answer is not None and self.answer.outcome == Outcome.COPIED
+
+    def as_copied(self, answer: Answer, build_id: bytes) -> Copied:
+        """Return what is to be known of a copy of it."""
+        mapping = self.asked.mapping
+        return Copied(
+            facts_of(mapping, build_id, answer.size, answer.modified_ns),
+            {(mapping.start, mapping.end): None},
+            self.asked.served_by,
+            self.asked.largest_whole_bytes,
+            is_served=True,
+        )
 
 
 class _Reading:
