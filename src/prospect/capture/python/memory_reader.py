@@ -374,8 +374,8 @@ class MemoryFrames(Closing):
             self._machines[runtime] = MemoryMachine(walk_of(runtime))
         self._images[image] = runtime
         pointer = process.pointers.of(own_tid) if runtime in (wire.RUBY, wire.PHP) else 0
-        # The innermost frame is read first. The time of a whole walk grows with the stack: by its end
-        # functions that call deep would be late more often than others, and be left out.
+        # The innermost frame is read first. The time of a whole walk grows with the stack: by its
+        # end deep stacks would be late more often than others, and be left out.
         read_ns = monotonic_ns()
         found = self._machines[runtime].walk(
             image, process.placed, process.memory, (process.pid, tid), pointer
