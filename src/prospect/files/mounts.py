@@ -1,4 +1,4 @@
-"""Which file systems answer at once, because only this kernel serves them.
+"""Which file systems answer at once, because only this kernel serves them; whose files are ours.
 
 /proc/self/mountinfo tells whether something can be looked up, and read, without waiting for a
 server, which need not ever answer: FUSE, NFS, 9p, autofs, an overlay over those. An unknown file
@@ -120,6 +120,23 @@ def is_local(device: int) -> bool:
     except OSError:
         local = {}
     return local.get(device, bool(os.major(device)))
+
+
+def has_other_root(pid: int) -> bool:
+    """Return whether a process has other files than we: another mount namespace or root."""
+    own, other = (link_target(b"/proc/%b/ns/mnt" % who) for who in (b"self", b"%d" % pid))
+    if other and own != other:
+        return True
+    root = link_target(b"/proc/%d/root" % pid)
+    return bool(root) and root != link_target(b"/proc/self/root")
+
+
+def link_target(link: bytes) -> bytes:
+    """Return where a link of /proc leads, b"" if that is not known."""
+    try:
+        return os.readlink(link)  # noqa: PTH115 - the target may be any bytes
+    except OSError:
+        return b""
 
 
 def waiting_points(mountinfo: bytes) -> frozenset[bytes]:

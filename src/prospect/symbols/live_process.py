@@ -10,6 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from prospect.files.mounts import has_other_root, link_target
 from prospect.files.named_files import read_system_file
 from prospect.light import monotonic_offset_ns
 from prospect.records import NamedTuple
@@ -68,7 +69,7 @@ def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
         own_pid=int(inner[-1]) if inner else pid,
         owner=int(users[1]) if len(users) > 1 else -1,
         started_at=began_at,
-        has_other_root=_has_other_root(thread),
+        has_other_root=has_other_root(thread),
     )
 
 
@@ -79,7 +80,7 @@ def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
     """
     escaped = path.replace(b"\n", rb"\012")
     names = {escaped, escaped.removesuffix(DELETED), escaped + DELETED}
-    if _link_target(b"/proc/%d/exe" % process.pid) in {path, path + DELETED}:
+    if link_target(b"/proc/%d/exe" % process.pid) in {path, path + DELETED}:
         yield b"/proc/%d/exe" % process.pid
     for line in read_system_file(f"/proc/{process.pid}/maps").splitlines():
         # start-end perms offset device inode, blanks, name
@@ -122,22 +123,7 @@ def monotonic_shift_ns(pid: int) -> int:
     Defined by time_namespaces(7). The file is about the children of the process, so it is used
     only if they are in the same namespace.
     """
-    spaces = {_link_target(b"/proc/%d/ns/%b" % (pid, kind)) for kind in _TIME_NAMESPACES}
+    spaces = {link_target(b"/proc/%d/ns/%b" % (pid, kind)) for kind in _TIME_NAMESPACES}
     if len(spaces) != 1:
         return 0
     return monotonic_offset_ns(read_system_file(f"/proc/{pid}/timens_offsets"))
-
-
-def _has_other_root(pid: int) -> bool:
-    own, other = (_link_target(b"/proc/%b/ns/mnt" % who) for who in (b"self", b"%d" % pid))
-    if other and own != other:
-        return True
-    root = _link_target(b"/proc/%d/root" % pid)
-    return bool(root) and root != _link_target(b"/proc/self/root")
-
-
-def _link_target(link: bytes) -> bytes:
-    try:
-        return os.readlink(link)  # noqa: PTH115 - the target may be any bytes
-    except OSError:
-        return b""

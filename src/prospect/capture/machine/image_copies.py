@@ -39,7 +39,7 @@ from prospect.capture.capture_limits import (
 )
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapping_records import DELETED
-from prospect.files.mounts import mounts
+from prospect.files.mounts import has_other_root, mounts
 from prospect.files.rights import is_trusted
 from prospect.records import NamedTuple, Record
 
@@ -195,7 +195,7 @@ class ImageCopies:
         status = os.fstat(path_fd)
         if not stat.S_ISREG(status.st_mode) or len(self._copied) >= MOST_MAPPED_FILES:
             return
-        is_elsewhere = _has_other_root(mapping.pid)
+        is_elsewhere = has_other_root(mapping.pid)
         may_go = is_elsewhere or self._may_go(mapping, status)
         facts = facts_of(mapping, build_id, status.st_size, status.st_mtime_ns)
         largest = LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
@@ -223,7 +223,7 @@ class ImageCopies:
 
     def largest_whole_bytes(self, pid: int) -> int:
         """Return the size up to which files that a process sees are copied whole."""
-        return LARGEST_ELSEWHERE_BYTES if _has_other_root(pid) else LARGEST_WHOLE_BYTES
+        return LARGEST_ELSEWHERE_BYTES if has_other_root(pid) else LARGEST_WHOLE_BYTES
 
     def add_served(self, copied: Copied, fd: int) -> None:
         """Copy a file from a FUSE file system, of which there is a copy in memory.
@@ -344,22 +344,6 @@ def facts_of(mapping: MappingRecord, build_id: bytes, size: int, modified_ns: in
     """Return what is known of a file that was not copied yet."""
     path = mapping.path.removesuffix(DELETED)
     return ImageCopy(mapping.file, build_id, path, size, [], 0, [], modified_ns)
-
-
-def _has_other_root(pid: int) -> bool:
-    """Return whether a process has other files than we: another mount namespace or root."""
-    own, other = (_link_target(f"/proc/{who}/ns/mnt") for who in ("self", pid))
-    if other and own != other:
-        return True
-    root = _link_target(f"/proc/{pid}/root")
-    return bool(root) and root != _link_target("/proc/self/root")
-
-
-def _link_target(link: str) -> str:
-    try:
-        return os.readlink(link)
-    except OSError:
-        return ""
 
 
 def copy_piece(to_fd: int, from_fd: int, offset: int, length: int) -> None:

@@ -7,12 +7,12 @@ Defined by: ``include/uapi/linux/perf_event.h`` (Linux 6.18).
 
 from __future__ import annotations
 
-import os
 import struct
 
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import HEADER, record_struct
 from prospect.capture.kernel.procfs import living_thread
+from prospect.files.mounts import link_target
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -57,17 +57,11 @@ def mapped_links(mapping: MappingRecord) -> Iterator[bytes]:
     yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end)
     executable = b"/proc/%d/exe" % mapping.pid
     # Another file may be on FUSE. The path that we see begins elsewhere after chroot(2).
-    if _target(executable).endswith(mapping.path.removesuffix(DELETED)):
+    target = link_target(executable).removesuffix(DELETED)
+    if target.endswith(mapping.path.removesuffix(DELETED)):
         yield executable
     if (thread := living_thread(mapping.pid)) != mapping.pid:
         yield b"/proc/%d/map_files/%x-%x" % (thread, mapping.start, mapping.end)
-
-
-def _target(link: bytes) -> bytes:
-    try:
-        return os.readlink(link).removesuffix(DELETED)
-    except OSError:
-        return b""
 
 
 def drained(
