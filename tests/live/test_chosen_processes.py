@@ -186,11 +186,12 @@ def test_switches_of_strangers_are_not_recorded(tmp_path, stranger):
     assert (found.is_clock & (found.pid == stranger)).any()
 
 
-def test_each_piece_of_a_waiting_stack_is_copied_once(tmp_path):
+@pytest.mark.parametrize("whose", [(), ("-a",)])
+def test_each_piece_of_a_waiting_stack_is_copied_once(tmp_path, stranger, whose):
     """Two processes pass a byte to each other, and wait at one place each, with all callers."""
     program = build_program(tmp_path, "wall", "-pthread")
     line = ("--off-cpu", "--call-graph", "dwarf", str(program), "pipe", str(tmp_path))
-    recording = record(tmp_path, *line)
+    recording = record(tmp_path, *whose, *line)
     events = decode(recording.blocks(), recording.info.events, [])
     (row,) = (
         row
@@ -199,7 +200,12 @@ def test_each_piece_of_a_waiting_stack_is_copied_once(tmp_path):
     )
     data = events.samples.data
     assert set(events.samples.event[data.sample].tolist()) == {row}
-    size = data.words[data.start[:-1]] & np.uint64(0xFFFF_FFFF)
+    pids = events.samples.task[data.sample].astype(np.uint32)
+    family = Recorded(recording).family(recording.info.extras["command_pid"])
+    of_family = np.isin(pids, sorted(family))
+    assert of_family.all() == (not whose)
+    assert (pids == stranger).any() == bool(whose)
+    size = (data.words[data.start[:-1]] & np.uint64(0xFFFF_FFFF))[of_family]
     assert len(size) > 400
     # The kernel fills words up. The rest has new pieces: preempted threads may be anywhere.
     assert (size < 16).sum() > len(size) / 2

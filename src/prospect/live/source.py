@@ -318,7 +318,7 @@ class KernelSource(Closing):
                 opened.push(self._chosen)
             watch = opened.enter_context(closing(CpuWatch()))
             # A session chooses processes when it shows them.
-            options = replace(self._options, of_all=True)
+            options = replace(self._options, of_all=True, in_parts=True)
             self._events = opened.enter_context(
                 closing(open_events(options, os.getpid(), watch.online))
             )

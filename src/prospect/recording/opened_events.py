@@ -75,6 +75,7 @@ class RecordOptions(RecordingOptions):
         use_cache: whether the cost of a sample is kept for the next recording.
         default_callers: whether samples have callers in user space if `call_graph` is empty.
         wakers: whether `off_cpu` records who ended each wait.
+        in_parts: whether records are read in parts, each as a recording of its own.
         images: whether the recording keeps files with samples that may be gone later: "raw", or
             "packed" as the recording stays; "" for not.
         kubelet: the URL of a kubelet's pods that names containers, of live sessions; "" for none.
@@ -87,6 +88,7 @@ class RecordOptions(RecordingOptions):
     use_cache: bool = True
     default_callers: bool = False
     wakers: bool = True
+    in_parts: bool = False
     images: str = ""
     kubelet: str = ""
 
@@ -235,14 +237,21 @@ def _needs_copies(options: RecordOptions, plan: EventPlan) -> bool:
 
 
 def _with_chosen_processes(options: RecordOptions, plan: EventPlan) -> EventPlan:
-    """Return the plan with stacks of the wanted processes alone, if this kernel can choose them."""
-    is_of_some = bool(options.command or options.pids) and not (options.of_all or options.events)
+    """Return the plan with stacks of the wanted processes alone, if this kernel can choose them.
+
+    If every process is wanted, programs are only of use for stacks of waits, whose pieces they
+    record once. A part of a live session has no pieces of the part before.
+    """
+    is_of_all = options.of_all or not (options.command or options.pids)
+    has_reason = not is_of_all or (options.off_cpu and not options.in_parts)
     has_grids = plan.scope == SCOPE_SYSTEM and plan.clock == CLOCK_TIMER
     # The periods tell the program which clock has ticked.
     are_different = len(set(plan.periods)) == len(plan.periods)
-    if not (is_of_some and has_grids and are_different) or filter_obstacle():
+    if options.events or not (has_reason and has_grids and are_different) or filter_obstacle():
         return plan
-    plan = plan._replace(may_filter=True)
+    plan = plan._replace(may_filter=True, of_every_process=is_of_all)
+    if is_of_all:
+        return plan
     return with_filtered_copies(plan) if plan.attr.sample_stack_user else plan
 
 

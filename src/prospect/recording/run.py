@@ -47,6 +47,7 @@ _NOT_CHOSEN = (
     "Callers in user space were not recorded: the kernel refused the programs that choose the"
     " processes ({}). record -a records the stacks of every process without them."
 )
+_NOT_COPIED = "Waits have no stacks: the kernel refused the program that copies them ({})."
 
 
 def record(
@@ -229,7 +230,8 @@ class _ChosenProcesses(Closing):
         try:
             self.filter = self._started()
         except OSError as error:
-            self.limits = (_NOT_CHOSEN.format(os.strerror(error.errno or 0)),)
+            sentence = _NOT_COPIED if self._events.plan.of_every_process else _NOT_CHOSEN
+            self.limits = (sentence.format(os.strerror(error.errno or 0)),)
         _set_priority(usual)
 
     def for_python(self) -> ProcessFilter | None:
@@ -251,6 +253,7 @@ class _ChosenProcesses(Closing):
             copies=has_copies,
             at_events=plan.filters,
             copies_of_waits=plan.copies_of_waits,
+            every_process=plan.of_every_process,
         )
         try:
             started.start(self._events, self._pids)

@@ -124,6 +124,32 @@ def test_whose_stacks_are_recorded(monkeypatch, changes, is_filtered):
     assert not recording_events._with_chosen_processes(options, same).filters
 
 
+@pytest.mark.parametrize(
+    ("changes", "copies_once"),
+    [({}, True), ({"in_parts": True}, False), ({"events": ("page-faults",)}, False)],
+)
+def test_waits_of_every_process_are_copied_once(monkeypatch, changes, copies_once):
+    monkeypatch.setattr(recording_events, "filter_obstacle", lambda: "")
+    options = RecordOptions(of_all=True, off_cpu=True, **changes)
+    plan = recording_events._with_chosen_processes(options, plan_of_copies())
+    assert plan.copies is None  # each clock copies by itself
+    callers = CallGraph("auto", 2048)
+    assert bool(with_switches(plan, callers, 0, (), wakers=False).copies_of_waits) == copies_once
+    # A program has nothing to do if there are no copies.
+    (both,) = with_switches(plan, CallGraph("fp"), 0, (), wakers=False).beside
+    assert not both.is_filtered
+
+
+def test_a_program_looks_up_no_process_if_every_one_is_followed():
+    if programs.os.uname().machine not in programs._PERIOD_OFFSET:
+        pytest.skip("runs on x86-64 and arm64")
+    of_some, of_all = (
+        programs.sample_program(programs.Maps(fd, -1, 5, 4, PERIODS, copies_of_waits=True))
+        for fd in (3, -1)
+    )
+    assert len(of_all) < len(of_some)
+
+
 def test_old_kernels_choose_nobody(monkeypatch):
     kernel = recording_events.os.uname()
     if kernel.machine not in ("x86_64", "aarch64"):

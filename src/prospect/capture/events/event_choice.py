@@ -152,7 +152,8 @@ class EventPlan(NamedTuple):
         copies: attributes of the events that write a clock's samples of followed processes, with
             copies of stacks, which those of other processes then lack (`following`); None if each
             sample is the clock's own.
-        may_filter: whether samples can be chosen by process, if there is a reason.
+        may_filter: whether programs can run at events, if there is a reason.
+        of_every_process: whether these follow every process, not chosen ones.
     """
 
     attr: EventAttr
@@ -165,6 +166,7 @@ class EventPlan(NamedTuple):
     wakes_at_samples: bool = False
     copies: EventAttr | None = None
     may_filter: bool = False
+    of_every_process: bool = False
 
     def clock_attr(self, clock: int, watermark_bytes: int) -> EventAttr:
         """Return one clock's attributes; only the first clock reports mappings and tasks."""

@@ -124,6 +124,9 @@ def with_switches(
     limits = plan.limits
     if attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         limits += (_NO_STACKS,)
+    copies_once = plan.may_filter and 0 < attr.sample_stack_user <= LARGEST_COPIED_ONCE_BYTES
+    if plan.of_every_process and not copies_once:
+        plan = plan._replace(may_filter=False)  # nothing is left for a program to do
     beside = (*plan.beside, ChosenEvent(NAME, attr))
     has_times = len(programs) > 1
     if plan.may_filter or has_times:
@@ -131,7 +134,7 @@ def with_switches(
         # Their records begin with the clocks, samples when the program that chooses them runs.
         times = () if has_times else (_switch_records(plan),)
         beside = (*plan.beside, *times)
-        if plan.may_filter and 0 < attr.sample_stack_user <= LARGEST_COPIED_ONCE_BYTES:
+        if copies_once:
             beside += _copied_once(attr)
         else:
             beside += (ChosenEvent(NAME, attr, is_filtered=plan.may_filter),)

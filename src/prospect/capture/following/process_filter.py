@@ -1,4 +1,4 @@
-"""Let a recording copy the stacks of some processes and their descendants only.
+"""Let a recording copy the stacks of some processes and their descendants only, or each piece once.
 
 `process_programs` has the programs. They and their maps are held by file descriptors of this
 process, and end with it; at an event its program ends with the event.
@@ -35,6 +35,7 @@ class ProcessFilter(Closing):
         copies: bool,
         at_events: bool = True,
         copies_of_waits: int = 0,
+        every_process: bool = False,
     ) -> None:
         """Load all of it.
 
@@ -43,26 +44,49 @@ class ProcessFilter(Closing):
             at_events: whether a program runs at events; else there is only the map of processes.
             copies_of_waits: how many bytes of a stack samples of switches copy that a program
                 writes; 0 if none does.
+            every_process: whether every process is followed.
 
         Raises:
             OSError: the kernel refused.
         """
         self._held = bpf_objects.Held()
+        self._tracepoints: dict[str, int] = {}
+        followed = -1
         try:
-            self._load(periods, copies_of_waits, copies=copies, at_events=at_events)
+            if not every_process:
+                followed = self._load_followed()
+            self._load(followed, periods, copies_of_waits, copies=copies, at_events=at_events)
         except OSError:
             self.close()
             raise
 
+    def _load_followed(self) -> int:
+        """Return the map of followed processes, whose programs are loaded too."""
+        keep = self._held.keep
+        kind = abi.BPF_MAP_TYPE_HASH
+        layout = bpf_objects.MapLayout("followed", kind, 4, 4, MOST_CHOSEN_PROCESSES)
+        followed = keep(bpf_objects.create_map(layout))
+        fields = TaskFields()
+        keep(fields.fd)
+        load = fields.load_raw_tracepoint_program
+        self._tracepoints = {
+            "sched_process_fork": keep(load("forks", programs.fork_program(followed))),
+            "sched_process_free": keep(load("ends", programs.free_program(followed))),
+        }
+        return followed
+
     def _load(
-        self, periods: tuple[int, ...], copies_of_waits: int, *, copies: bool, at_events: bool
+        self,
+        followed: int,
+        periods: tuple[int, ...],
+        copies_of_waits: int,
+        *,
+        copies: bool,
+        at_events: bool,
     ) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
         cpus = possible_cpus()
         create = bpf_objects.create_map
-        followed = keep(
-            create(layout("followed", abi.BPF_MAP_TYPE_HASH, 4, 4, MOST_CHOSEN_PROCESSES))
-        )
         walker = outputs = self._at_events = self._of_waits = -1
         if at_events:
             walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 2)))
@@ -73,16 +97,9 @@ class ProcessFilter(Closing):
         self.maps = programs.Maps(followed, outputs, walker, cpus, periods, of_waits)
         if copies_of_waits:
             self._load_copies_of_waits(copies_of_waits)
-        fields = TaskFields()
-        keep(fields.fd)
         if at_events:
             code = programs.sample_program(self.maps)
             self._at_events = keep(bpf_objects.load_perf_event_program("samples", code))
-        load = fields.load_raw_tracepoint_program
-        self._tracepoints = {
-            "sched_process_fork": keep(load("forks", programs.fork_program(self.maps.followed))),
-            "sched_process_free": keep(load("ends", programs.free_program(self.maps.followed))),
-        }
 
     def _load_copies_of_waits(self, copied_bytes: int) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
@@ -107,7 +124,7 @@ class ProcessFilter(Closing):
 
         Args:
             events: of a plan with `copies` or with events that are filtered.
-            pids: processes; those that have ended are left out.
+            pids: processes, unless every one is followed; those that have ended are left out.
 
         Raises:
             OSError: the kernel refused.
@@ -116,7 +133,7 @@ class ProcessFilter(Closing):
             self._held.links.append(bpf_objects.attach_raw_tracepoint(tracepoint, program))
         # Births first: a process that starts meanwhile has a parent that is followed, or is found.
         followed: set[int] = set()
-        while new := set(descendants(pids)) - followed:
+        while self._tracepoints and (new := set(descendants(pids)) - followed):
             for pid in new:
                 key, value = struct.pack("=I", pid), bytes(4)
                 bpf_objects.write_entry(self.maps.followed, key, value)

@@ -15,6 +15,8 @@ not followed       the clock's own sample,    none; records of switches have the
                    without callers
 =================  =========================  ==========================================
 
+If every process is followed, there is no map of them, and clocks write their own samples.
+
 So each tick makes one sample. The second event is of the kind BPF_OUTPUT; it gets the registers
 that the clock interrupted, and so its sample is what the clock's own would be.
 
@@ -56,7 +58,7 @@ class Maps(NamedTuple):
     """The maps and numbers that the program at events uses.
 
     Attributes:
-        followed: descriptor of a map of the ids of followed processes.
+        followed: descriptor of a map of the ids of followed processes; -1 if every one is followed.
         copies: descriptor of an array of the events that write copies: of the first clock for
             each CPU, then of the next one; -1 if the clocks write all samples themselves.
         walker: descriptor of an array with room for the program that reads Python frames; -1 if
@@ -123,23 +125,28 @@ def sample_program(maps: Maps) -> bytes:
     return assemble(
         (
             asm.move(R6, R1),
-            *look_up_process(maps.followed),
-            asm.jump_if(abi.BPF_JEQ, R0, 0, "not followed"),
+            *(_leave_unfollowed(maps.followed) if maps.followed >= 0 else ()),
             # It goes on here if there is no such program.
             asm.move(R1, R6),
             asm.load_map(R2, maps.walker),
             asm.move(R3, OF_RUNTIMES),
             asm.call(abi.BPF_FUNC_tail_call),
             *write_sample(maps),
-            Label("not followed"),
-            *_load_period(),
-            asm.move(R0, _KEEP),
-            asm.jump_if(abi.BPF_JNE, R7, 1, "kept"),
-            asm.move(R0, _DROP),
-            Label("kept"),
-            EXIT,
         )
     )
+
+
+def _leave_unfollowed(followed: int) -> Items:
+    """End if the process is not followed: keep a clock's sample, drop that of a switch."""
+    yield from look_up_process(followed)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, "followed")
+    yield from _load_period()
+    yield asm.move(R0, _KEEP)
+    yield asm.jump_if(abi.BPF_JNE, R7, 1, "kept")
+    yield asm.move(R0, _DROP)
+    yield Label("kept")
+    yield EXIT
+    yield Label("followed")
 
 
 def write_sample(maps: Maps) -> Items:
