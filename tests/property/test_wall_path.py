@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from builders.scheduler import Timeline
 from prospect.wall.path import RUNNING, WAITING, critical_path
-from prospect.wall.schedule_records import Asked
+from prospect.wall.schedule_records import Command
 
 END = 60
 times = st.integers(0, END + 5)
@@ -39,7 +39,7 @@ def timeline_of(runs, wakings, born, lost):
 def test_the_account_closes_whatever_is_missing(runs, wakings, born, lost, asked):
     timeline = timeline_of(runs, wakings, born, lost)
     end, everybody = asked
-    asked = Asked(1, 2, end, 1, everybody)
+    asked = Command(1, 2, end, 1, everybody)
     found = critical_path(timeline.records(), asked)
     if found is None:
         return
@@ -60,6 +60,6 @@ def test_one_thread_alone_runs_as_long_as_its_switches_say(turns):
     for length, pause, preempted in turns:
         timeline.ran(1, at, at + length, preempted=preempted)
         at, ran, last = at + length + pause, ran + length, at + length
-    found = critical_path(timeline.records(), Asked(1, 0, last, 1))
+    found = critical_path(timeline.records(), Command(1, 0, last, 1))
     is_running = found.kind == RUNNING
     assert int((found.end_ns - found.start_ns)[is_running].sum()) == ran

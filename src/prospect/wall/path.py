@@ -1,10 +1,10 @@
 """Records of the scheduler → the critical path of a command, in pieces that add up to its time.
 
 The path goes backwards from the command's exit. A piece is a time when a thread of the path ran,
-waited for a CPU, or was blocked until something ended that which the path does not follow. Each
-piece begins where the one before ends, so that they add up to the wall time whatever is missing.
+waited for a CPU, or was blocked until something that the path does not follow ended the block. Each
+piece begins where the one before ends, so they add up to the wall time even if records are missing.
 
-For waits for a CPU, the threads that had that CPU meanwhile are found.
+For waits for a CPU, the path names the threads that had that CPU meanwhile.
 """
 
 from __future__ import annotations
@@ -15,40 +15,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import gather, segments
-from prospect.records import NamedTuple, Record, field_names, replace
+from prospect.records import NamedTuple, Record, replace
 from prospect.wall.schedule_records import (
+    BLOCK,
     NOT_RECORDED,
     by_thread_and_time,
-    numbered_with_times,
     stretches,
+    threads_with_times,
 )
 from prospect.wall.steps import steps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from prospect.wall.schedule_records import Asked, SchedulerRecords, Stretches, Threads
+    from prospect.wall.schedule_records import Command, SchedulerRecords, Stretches, Threads
     from prospect.wall.steps import Steps
 
 
 RUNNING, WAITING, BLOCKED, NOT_KNOWN = range(4)
-# Stretches whose pieces are made at once.
-BLOCK = 1 << 18
-
 NOBODY = 0
-_BLOCK = 1 << 18
 
 
 class Pieces(Record):
     """The pieces of a path, in chronological order: each begins where the one before ends.
 
     Attributes:
-        start_ns, end_ns: u64[p].
-        tid: i32[p] the thread.
-        cpu: i32[p] that the thread had, or got after it; -1 if unknown.
+        cpu: i32[p] the thread's CPU, or the one that it got next; -1 if unknown.
         kind: u8[p] RUNNING, WAITING (for a CPU), BLOCKED or NOT_KNOWN.
-        ended_by: i32[p] of blocked ones the thread that ended it, BY_INTERRUPT or NOT_RECORDED.
-        takers: who had the CPU in the pieces of the kind WAITING.
+        ended_by: i32[p] the thread that ended a blocked piece, BY_INTERRUPT or NOT_RECORDED.
+        takers: the threads that had the CPU in pieces of the kind WAITING.
     """
 
     start_ns: NDArray[np.uint64]
@@ -63,31 +60,41 @@ class Pieces(Record):
         return len(self.tid)
 
 
-def critical_path(records: SchedulerRecords, asked: Asked) -> Pieces | None:
+class Takers(Record):
+    """Threads that had the CPU while a thread of the path waited for it.
+
+    Attributes:
+        piece: i64[k] row of `Pieces`, ascending.
+        tid: i32[k] the thread, NOBODY if none had it: the CPU woke up, a CPU limit stopped the
+            waiting thread, or a host had the CPU.
+        length_ns: i64[k] how long; those of a piece add up to its length.
+    """
+
+    piece: NDArray[np.int64]
+    tid: NDArray[np.int32]
+    length_ns: NDArray[np.int64]
+
+
+def critical_path(records: SchedulerRecords, command: Command) -> Pieces | None:
     """Follow a command's wall time backwards from its exit.
 
     Returns:
         The pieces; None if the thread that ended last never had a CPU.
     """
-    of = schedule(records, asked, *stretches(records))
-    if of is None:
-        return None
-    parts = _parts(of.stretches, of.steps, of.last, (of.start_ns, of.exit_ns))
-    return pieces_of(records, of.threads, of.stretches, parts)
+    of = schedule(records, command, stretches(records))
+    return None if of is None else pieces_of(records, of.stretches, _parts(of))
 
 
 class Schedule(Record):
     """A command's run: when its threads had CPUs, and what each time on a CPU depended on.
 
     Attributes:
-        threads: that had a CPU.
-        stretches: their times on CPUs.
+        stretches: the times of threads on CPUs.
         steps: what was before each of these.
         last: the stretch with which the command ended.
         start_ns, exit_ns: when the command began and ended, within the recording.
     """
 
-    threads: Threads
     stretches: Stretches
     steps: Steps
     last: int
@@ -100,31 +107,20 @@ class Schedule(Record):
         return (self.exit_ns - self.start_ns) * 1e-9
 
 
-def schedule(
-    records: SchedulerRecords, asked: Asked, threads: Threads, found: Stretches
-) -> Schedule | None:
+def schedule(records: SchedulerRecords, command: Command, found: Stretches) -> Schedule | None:
     """Return the schedule of a command; None if the thread that ended last never had a CPU."""
-    exit_ns = min(max(asked.exit_ns, records.begin_ns), records.end_ns)
-    start_ns = max(asked.start_ns, records.begin_ns)
-    last = _last_stretch(threads, found, asked.last_tid, exit_ns)
-    if last is None or start_ns >= exit_ns:
+    exit_ns = min(max(command.exit_ns, records.begin_ns), records.end_ns)
+    start_ns = max(command.start_ns, records.begin_ns)
+    last_tid = np.array([command.last_tid], np.int32)
+    last = int(found.last_before(last_tid, np.array([exit_ns], np.uint64))[0])
+    if last < 0 or start_ns >= exit_ns:
         return None
-    every = steps(records, threads, found, asked.tid, everybody=asked.everybody)
-    return Schedule(threads, found, every, last, start_ns, exit_ns)
-
-
-def _last_stretch(threads: Threads, found: Stretches, tid: int, end_ns: int) -> int | None:
-    """Return the last stretch of a thread that began before a time; None without one."""
-    of_thread = threads.row(np.array([tid], np.int32))
-    keys = threads.key(found.thread, found.in_ns)
-    last = int(np.searchsorted(keys, threads.key(of_thread, np.array([end_ns], np.uint64))[0])) - 1
-    if last < 0 or of_thread[0] < 0 or found.thread[last] != of_thread[0]:
-        return None
-    return last
+    every = steps(records, found, None if command.everybody else command.tid)
+    return Schedule(found, every, last, start_ns, exit_ns)
 
 
 class Parts(NamedTuple):
-    """Pieces without who had the CPUs: as `Pieces`, each with its stretch, i32[p]."""
+    """Pieces without takers; `stretch` i32[p] has their threads and CPUs."""
 
     start_ns: NDArray[np.uint64]
     end_ns: NDArray[np.uint64]
@@ -132,31 +128,44 @@ class Parts(NamedTuple):
     kind: NDArray[np.uint8]
     ended_by: NDArray[np.int32]
 
+    @classmethod
+    def unknown(
+        cls,
+        start_ns: NDArray[np.uint64],
+        end_ns: NDArray[np.uint64],
+        stretch: NDArray[np.int32],
+    ) -> Parts:
+        """Return parts in which nothing is known of the threads."""
+        count = len(stretch)
+        kind = np.full(count, NOT_KNOWN, np.uint8)
+        return cls(start_ns, end_ns, stretch, kind, np.full(count, NOT_RECORDED, np.int32))
 
-def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, int]) -> Parts:
+    @classmethod
+    def concatenate(cls, blocks: Iterable[Parts]) -> Parts:
+        """Return the parts of all blocks, of which there is at least one."""
+        return cls(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+
+    def take(self, rows: NDArray[np.int64]) -> Parts:
+        """Return some of the parts."""
+        return Parts._make(column.take(rows) for column in self)
+
+
+def _parts(of: Schedule) -> Parts:
     """Follow the path from its last stretch, and return its pieces in chronological order."""
-    visited = _walk(every, last, interval_ns[0])
-    start_ns, enter_ns = (np.uint64(time_ns) for time_ns in interval_ns)
+    every = of.steps
+    visited = _walk(every, of.last, of.start_ns)
+    start_ns, enter_ns = np.uint64(of.start_ns), np.uint64(of.exit_ns)
     blocks = []
     for first in range(0, len(visited), BLOCK):
         block = visited[first : first + BLOCK]
         left_ns = every.enter_ns.take(block)
-        parts, _ = parts_of_stretches(found, every, block, np.append(enter_ns, left_ns[:-1]))
-        blocks.append(parts)
+        entered_ns = np.append(enter_ns, left_ns[:-1])
+        blocks.append(parts_of_stretches(of.stretches, every, block, entered_ns)[0])
         enter_ns = left_ns[-1]
     if enter_ns > start_ns:
-        # Nothing is known of the time before a thread that the path ends with.
-        blocks.append(
-            Parts(
-                np.array([start_ns]),
-                np.array([enter_ns]),
-                visited[-1:],
-                np.array([NOT_KNOWN], np.uint8),
-                np.array([NOT_RECORDED], np.int32),
-            )
-        )
-    blocks.reverse()
-    parts = Parts(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+        # Nothing is known of the time before the thread with which the path begins.
+        blocks.append(Parts.unknown(np.array([start_ns]), np.array([enter_ns]), visited[-1:]))
+    parts = Parts.concatenate(reversed(blocks))
     # Only the first pieces may begin before the command.
     first = int(np.searchsorted(parts.end_ns, start_ns, "right"))
     parts = Parts._make(column[first:] for column in parts)
@@ -168,7 +177,7 @@ def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
     previous, enter_ns = every.previous.data, every.enter_ns.data
     visited = array("i")
     row = last
-    # Each stretch begins before the one that it leads to, so none is met twice.
+    # Each stretch begins before the one that it leads to, so the path visits none twice.
     while row >= 0:
         visited.append(row)
         if enter_ns[row] <= start_ns:
@@ -180,9 +189,10 @@ def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
 def parts_of_stretches(
     found: Stretches, every: Steps, visited: NDArray[np.int32], enter_ns: NDArray[np.uint64]
 ) -> tuple[Parts, NDArray[np.int64]]:
-    """Return what these stretches have on the path, each entered at its end or before.
+    """Return the parts of the path that these stretches give, entering each at `enter_ns`.
 
-    From its end: a gap behind it, itself, the wait for its CPU, and the block before that.
+    They are, backwards: a gap after the stretch, the stretch, the wait for its CPU, and the block
+    before that.
 
     Returns:
         The parts, those of the last stretch first, and i64[p] which of the visits each is of.
@@ -201,86 +211,46 @@ def parts_of_stretches(
     return parts, is_there >> 2
 
 
-def pieces_of(
-    records: SchedulerRecords, threads: Threads, found: Stretches, parts: Parts
-) -> Pieces:
-    """Return the pieces with their threads, and who had the CPUs that these waited for."""
+def pieces_of(records: SchedulerRecords, found: Stretches, parts: Parts) -> Pieces:
+    """Return the pieces with their threads, and the takers of the CPUs that these waited for."""
     starts, ends, stretch, kind, ended_by = parts
-    # A wait that something lost may have ended.
+    # The wake-up that ended this block may be among the lost records.
     is_lost = (kind == BLOCKED) & (ended_by == NOT_RECORDED)
     lost_ns = np.sort(records.lost_ns)
     is_lost &= np.searchsorted(lost_ns, ends, "right") > np.searchsorted(lost_ns, starts)
     kind = np.where(is_lost, np.uint8(NOT_KNOWN), kind)
-    piece = np.flatnonzero(kind == WAITING)
-    waits = Waits(piece, starts.take(piece), ends.take(piece), stretch.take(piece))
     return Pieces(
         start_ns=starts,
         end_ns=ends,
-        tid=threads.tids.take(found.thread.take(stretch)),
+        tid=found.tid(stretch),
         cpu=found.cpu.take(stretch),
         kind=kind,
         ended_by=ended_by,
-        takers=takers(records, threads, found, waits),
+        takers=_takers(records, found, parts, np.flatnonzero(kind == WAITING)),
     )
 
 
 def pieces_at(pieces: Pieces, rows: NDArray[np.int64]) -> Pieces:
-    """Return some of the pieces, i64[k] ascending, with who had their CPUs."""
+    """Return some of the pieces, i64[k] ascending, with their takers."""
     had = pieces.takers
     number = np.full(len(pieces), -1, np.int64)
     number[rows] = np.arange(len(rows))
     of_taker = number.take(had.piece)
-    kept = np.flatnonzero(of_taker >= 0)
-    takers = Takers(of_taker.take(kept), had.tid.take(kept), had.length_ns.take(kept))
+    takers = gather(replace(had, piece=of_taker), np.flatnonzero(of_taker >= 0))
     return replace(gather(pieces, rows, "takers"), takers=takers)
 
 
-class Takers(Record):
-    """Threads that had the CPU while a thread of the path waited for it.
-
-    Attributes:
-        piece: i64[k] row of `Pieces`, ascending.
-        tid: i32[k] the thread, NOBODY if none had it: the CPU woke up, a CPU limit stopped the
-            waiting thread, or a host had the CPU.
-        length_ns: i64[k] how long; those of a piece add up to its length.
-    """
-
-    piece: NDArray[np.int64]
-    tid: NDArray[np.int32]
-    length_ns: NDArray[np.int64]
-
-
-class Waits(Record):
-    """Pieces in which a thread waited for a CPU.
-
-    Attributes:
-        piece: i64[w] row of `Pieces`.
-        start_ns, end_ns: u64[w].
-        stretch: i32[w] the stretch that follows each, whose CPU was waited for.
-    """
-
-    piece: NDArray[np.int64]
-    start_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    stretch: NDArray[np.int32]
-
-
-_COLUMNS = field_names(Waits)
-_RESULTS = field_names(Takers)
-
-
-def takers(records: SchedulerRecords, threads: Threads, found: Stretches, waits: Waits) -> Takers:
-    """Find who had the CPUs in these waits."""
-    cpus = numbered_with_times(found.cpu[found.cpu >= 0], records)
+def _takers(
+    records: SchedulerRecords, found: Stretches, parts: Parts, piece: NDArray[np.int64]
+) -> Takers:
+    """Find the threads that had the CPUs in the waits, i64[w] rows of `parts`."""
+    cpus = threads_with_times(found.cpu[found.cpu >= 0], records)
     on_cpu = _on_cpus(cpus, found)
-    parts = []
-    for first in range(0, len(waits.piece), _BLOCK):
-        block = Waits(*(getattr(waits, name)[first : first + _BLOCK] for name in _COLUMNS))
-        parts.append(_of_block(cpus, threads, found, block, on_cpu))
-    if not parts:
-        empty = np.empty(0, np.int64)
-        return Takers(empty, empty.astype(np.int32), empty)
-    return Takers(*(np.concatenate([getattr(one, name) for one in parts]) for name in _RESULTS))
+    blocks = [
+        _takers_of_block(cpus, found, on_cpu, parts, piece[first : first + BLOCK])
+        for first in range(0, max(len(piece), 1), BLOCK)
+    ]
+    return Takers(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
 
 
 class _OnCpu(NamedTuple):
@@ -305,23 +275,25 @@ def _on_cpus(cpus: Threads, found: Stretches) -> _OnCpu:
     return _OnCpu(rows, in_ns, out_ns, cpus.key(cpu, in_ns), cpus.key(cpu, out_ns))
 
 
-def _of_block(
-    cpus: Threads, threads: Threads, found: Stretches, waits: Waits, on_cpu: _OnCpu
-) -> Takers:
-    cpu = cpus.row(found.cpu.take(waits.stretch))
-    left = (waits.end_ns - waits.start_ns).view(np.int64)
-    first = np.searchsorted(on_cpu.out_key, cpus.key(cpu, waits.start_ns), "right")
-    count = np.searchsorted(on_cpu.in_key, cpus.key(cpu, waits.end_ns)) - first
+def _takers_of_block(
+    cpus: Threads, found: Stretches, on_cpu: _OnCpu, parts: Parts, piece: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Return the columns of `Takers` for some waits."""
+    start_ns, end_ns = parts.start_ns.take(piece), parts.end_ns.take(piece)
+    cpu = cpus.row(found.cpu.take(parts.stretch.take(piece)))
+    left = (end_ns - start_ns).view(np.int64)
+    first = np.searchsorted(on_cpu.out_key, cpus.key(cpu, start_ns), "right")
+    count = np.searchsorted(on_cpu.in_key, cpus.key(cpu, end_ns)) - first
     count = np.where(cpu >= 0, np.maximum(count, 0), 0)
     wait, at = np.repeat(np.arange(len(left)), count), segments(first, count)
-    length = np.minimum(on_cpu.out_ns.take(at), waits.end_ns.take(wait)).view(np.int64)
-    length -= np.maximum(on_cpu.in_ns.take(at), waits.start_ns.take(wait)).view(np.int64)
+    length = np.minimum(on_cpu.out_ns.take(at), end_ns.take(wait)).view(np.int64)
+    length -= np.maximum(on_cpu.in_ns.take(at), start_ns.take(wait)).view(np.int64)
     length = np.maximum(length, 0)
-    tid = threads.tids.take(found.thread.take(on_cpu.row.take(at)))
+    tid = found.tid(on_cpu.row.take(at))
     np.subtract.at(left, wait, length)
     wait = np.concatenate((wait, np.arange(len(left))))
     tid = np.concatenate((tid, np.full(len(left), NOBODY, np.int32)))
     length = np.concatenate((length, left))
     kept = np.flatnonzero(length > 0)
     order = kept.take(np.argsort(wait.take(kept), kind="stable"))
-    return Takers(waits.piece.take(wait.take(order)), tid.take(order), length.take(order))
+    return piece.take(wait.take(order)), tid.take(order), length.take(order)

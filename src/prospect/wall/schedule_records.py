@@ -1,11 +1,10 @@
-"""The records of the scheduler that a critical path is made of, and the stretches that they show.
+"""Records of the scheduler → stretches: the times that each thread had a CPU.
 
 Records are whole columns. Times are nanoseconds on the recording's clock. Threads are numbers of
-the kernel, of which one may be given again after a birth.
+the kernel, which gives a number to another thread after the first one ended.
 
-A stretch is a time that a thread had a CPU. Stretches are ordered by thread and time. A record of
-one may be lost. If a thread leaves a CPU that it never got, or gets one twice, records between the
-two are missing: that time is a stretch too, one that is not known.
+Stretches are in the order of threads and times. Records may be lost. If a thread leaves a CPU that
+it never got, or gets one twice, the time between the two records is an unknown stretch.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 BY_INTERRUPT = 0
 NOT_RECORDED = -1
+# Stretches whose steps or pieces are found at once.
+BLOCK = 1 << 18
 _BIRTH, _IN, _OUT = range(3)
 _DIGIT_BITS = 16
 _KEY_BITS = 63
@@ -30,14 +31,12 @@ _FEW_IDS = 1 << 24  # more than any kernel's pid_max
 
 
 class Switches(Record):
-    """Threads that get a CPU or leave it; process zero, the idle one, is left out later.
+    """Threads that get a CPU or leave it. Rows of the idle thread, 0, have no effect.
 
     Attributes:
-        time_ns: u64[n].
-        tid: i32[n] the thread.
         cpu: i32[n] the CPU, -1 if unknown.
-        is_out: bool[n] whether it leaves the CPU.
-        is_preempted: bool[n] whether it could have gone on as it left.
+        is_out: bool[n] whether the thread leaves the CPU.
+        is_preempted: bool[n] whether it was runnable as it left.
     """
 
     time_ns: NDArray[np.uint64]
@@ -48,13 +47,7 @@ class Switches(Record):
 
 
 class Wakings(Record):
-    """Threads that are woken.
-
-    Attributes:
-        time_ns: u64[m].
-        tid: i32[m] the thread that is woken.
-        waker: i32[m] the thread that did it, BY_INTERRUPT for a timer or a device.
-    """
+    """Wake-ups of `tid` by the thread `waker`, BY_INTERRUPT for a timer or a device."""
 
     time_ns: NDArray[np.uint64]
     tid: NDArray[np.int32]
@@ -62,7 +55,7 @@ class Wakings(Record):
 
 
 class Births(Record):
-    """Threads that began while the recording ran: `time_ns` u64, `tid` and `parent_tid` i32."""
+    """Threads that began while the recording ran."""
 
     time_ns: NDArray[np.uint64]
     tid: NDArray[np.int32]
@@ -70,13 +63,13 @@ class Births(Record):
 
 
 class Processes(Record):
-    """The process of each thread: `tid` i32[t] ascending, and `pid` i32[t]."""
+    """The process of each thread; `tid` ascends."""
 
     tid: NDArray[np.int32]
     pid: NDArray[np.int32]
 
     def pid_of(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the process of each thread, i32[n]; its own number where it is not known."""
+        """Return the process of each thread, i32[n]; its own number if unknown."""
         if not len(self.tid):
             return tid
         place = np.minimum(np.searchsorted(self.tid, tid), len(self.tid) - 1)
@@ -100,14 +93,13 @@ class SchedulerRecords(Record):
     lost_ns: NDArray[np.uint64]
 
 
-class Asked(Record):
-    """The thread whose wall time is explained, and from when to when.
+class Command(Record):
+    """The command whose wall time is explained.
 
     Attributes:
-        tid: the first thread of a command, which is the root of all its threads.
-        start_ns, exit_ns: when the command began and ended.
+        tid: its first thread, from which its others descend.
         last_tid: the thread that ended last.
-        everybody: whether the path goes on with threads that are not the command's own.
+        everybody: whether the path may follow threads of other commands.
     """
 
     tid: int
@@ -118,7 +110,7 @@ class Asked(Record):
 
 
 class Threads(Record):
-    """Numbers of threads, or of CPUs, as small numbers in the same order; and keys with times.
+    """Rows for numbers of threads, processes or CPUs, and keys of these with times.
 
     Attributes:
         tids: i32[t] ascending.
@@ -132,7 +124,7 @@ class Threads(Record):
     shift: int
 
     def row(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the row of each thread, i32[n], -1 for those that are not there."""
+        """Return the row of each thread, i32[n], -1 for unknown ones."""
         if not len(self.tids):
             return np.full(len(tid), -1, np.int32)
         row = np.searchsorted(self.tids, tid).astype(np.int32)
@@ -157,13 +149,15 @@ class Stretches(Record):
         in_ns, out_ns: u64[s].
         cpu: i32[s], -1 if unknown.
         is_known: bool[s] whether the thread ran all that time; if not, records are missing.
-        is_preempted: bool[s] whether it could have gone on at the end.
+        is_preempted: bool[s] whether it was runnable at the end.
         since_ns: u64[s] the end of the stretch before; of a thread's first one its birth, or the
             start of the recording.
         birth: i32[s] the row of the birth that a first stretch follows, -1 for all others.
         is_first: bool[s] whether no stretch of the same life is before it.
+        keys: i64[s] of threads and `in_ns`.
     """
 
+    threads: Threads
     thread: NDArray[np.int32]
     in_ns: NDArray[np.uint64]
     out_ns: NDArray[np.uint64]
@@ -173,35 +167,39 @@ class Stretches(Record):
     since_ns: NDArray[np.uint64]
     birth: NDArray[np.int32]
     is_first: NDArray[np.bool_]
+    keys: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.thread)
 
+    def tid(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the threads of some stretches, i32[n]."""
+        return self.threads.tids.take(self.thread.take(rows))
 
-class _Marks(Record):
-    """Births and switches by thread and time: `kind` u8, `row` i32 of the table that it is of."""
+    def last_before(self, tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the last stretch of each thread that began before a time, i64[n], -1 for none."""
+        if not len(self):
+            return np.full(len(tid), -1)
+        row = self.threads.row(tid)
+        at = np.searchsorted(self.keys, self.threads.key(row, time_ns)) - 1
+        is_of_thread = (at >= 0) & (row >= 0)
+        is_of_thread &= self.keys.take(at, mode="clip") >> self.threads.bits == row
+        return np.where(is_of_thread, at, -1)
 
-    thread: NDArray[np.int32]
-    time_ns: NDArray[np.uint64]
-    kind: NDArray[np.uint8]
-    row: NDArray[np.int32]
 
-
-def stretches(records: SchedulerRecords) -> tuple[Threads, Stretches]:
+def stretches(records: SchedulerRecords) -> Stretches:
     """Find every stretch of every thread.
 
-    Args:
-        records: of the recording. Those from before its start or after its end count as of then.
+    Records from before the recording's start or after its end count as of then.
     """
-    marks, threads = _marks(records)
-    kind, time_ns = marks.kind, marks.time_ns
+    threads, mark_thread, time_ns, kind, mark_row = _marks(records)
     is_new = np.ones(len(kind), np.bool_)
-    is_new[1:] = marks.thread[1:] != marks.thread[:-1]
+    is_new[1:] = mark_thread[1:] != mark_thread[:-1]
     is_last = np.append(is_new[1:], True)[: len(kind)]
     before = np.roll(kind, 1)
     before_ns = np.roll(time_ns, 1)
     before_ns[is_new] = records.begin_ns
-    # A thread without a birth was there before the recording.
+    # A thread without a birth is older than the recording.
     is_out_alone = (kind == _OUT) & (is_new | (before != _IN))
     at = np.flatnonzero((kind == _IN) | is_out_alone)
     is_out = kind.take(at) == _OUT
@@ -213,27 +211,36 @@ def stretches(records: SchedulerRecords) -> tuple[Threads, Stretches]:
     in_ns = np.where(is_out, before_ns.take(at), time_ns.take(at))
     is_since_begin = is_out & is_new.take(at)
     is_known = np.where(is_out, is_since_begin, ends | is_last.take(at))
-    thread = marks.thread.take(at)
+    thread = mark_thread.take(at)
     is_birth_before = ~is_new.take(at) & (before.take(at) == _BIRTH)
     is_first = is_new.take(at) | is_birth_before
     since_ns = np.append(np.uint64(0), out_ns[:-1])[: len(at)]
     since_ns[is_first] = before_ns.take(at)[is_first]
-    switch = marks.row.take(closing)
+    switch = mark_row.take(closing)
     switches = records.switches
-    return threads, Stretches(
+    return Stretches(
+        threads=threads,
         thread=thread,
         in_ns=in_ns,
         out_ns=out_ns,
-        cpu=switches.cpu.take(marks.row.take(at)),
+        cpu=switches.cpu.take(mark_row.take(at)),
         is_known=is_known,
         is_preempted=switches.is_preempted.take(switch) & switches.is_out.take(switch),
         since_ns=since_ns,
-        birth=np.where(is_birth_before, marks.row.take(at - 1), -1).astype(np.int32),
+        birth=np.where(is_birth_before, mark_row.take(at - 1), -1).astype(np.int32),
         is_first=is_first,
+        keys=threads.key(thread, in_ns),
     )
 
 
-def _marks(records: SchedulerRecords) -> tuple[_Marks, Threads]:
+def _marks(
+    records: SchedulerRecords,
+) -> tuple[Threads, NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int32]]:
+    """Return births and switches by thread and time.
+
+    Returns:
+        The threads; rows of these, times, kinds, and rows in the tables of births or switches.
+    """
     switches, births = records.switches, records.births
     chosen, born = np.flatnonzero(switches.tid > 0), np.flatnonzero(births.tid > 0)
     tid = np.concatenate((births.tid.take(born), switches.tid.take(chosen)))
@@ -243,15 +250,13 @@ def _marks(records: SchedulerRecords) -> tuple[_Marks, Threads]:
     kind[len(born) :] = np.where(switches.is_out.take(chosen), _OUT, _IN)
     row = np.concatenate((born, chosen)).astype(np.int32)
     del chosen, born
-    threads = numbered_with_times(tid, records)
+    threads = threads_with_times(tid, records)
     order = by_thread_and_time(threads.row(tid), time_ns)
-    marks = _Marks(
-        threads.row(tid.take(order)), time_ns.take(order), kind.take(order), row.take(order)
-    )
-    return marks, threads
+    thread = threads.row(tid.take(order))
+    return threads, thread, time_ns.take(order), kind.take(order), row.take(order)
 
 
-def numbered_with_times(ids: NDArray[np.int32], records: SchedulerRecords) -> Threads:
+def threads_with_times(ids: NDArray[np.int32], records: SchedulerRecords) -> Threads:
     """Return the distinct ids, none negative, with room for the times of records in their keys."""
     largest = int(ids.max(initial=0))
     if largest < _FEW_IDS:
@@ -269,33 +274,14 @@ def by_thread_and_time(row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> N
     """Return the order by thread, then by time, i64[n]; what is equal in both keeps its order.
 
     Args:
-        row: i32[n] of threads, none below -1.
-        time_ns: u64[n], quick if it consists of a few ascending pieces.
+        row: i32[n] rows of threads, none below -1.
+        time_ns: u64[n]; the sort is quick if it consists of a few ascending pieces.
     """
     order = np.argsort(time_ns, kind="stable")
-    # By 16 bits numpy sorts in time that grows with the number of rows alone.
+    # Numpy sorts 16-bit numbers by radix, in linear time.
     digits = row.view(np.uint32) + np.uint32(1)
     most = int(digits.max(initial=0))
     for shift in range(0, max(most.bit_length(), 1), _DIGIT_BITS):
         digit = (digits >> np.uint32(shift)).astype(np.uint16)
         order = order.take(np.argsort(digit.take(order), kind="stable"))
     return order
-
-
-def stretch_at(
-    threads: Threads,
-    keys: NDArray[np.int64],
-    tid: NDArray[np.int32],
-    time_ns: NDArray[np.uint64],
-) -> NDArray[np.int64]:
-    """Return the last stretch of each thread that began before a time, i64[n], -1 for none.
-
-    Args:
-        keys: i64[s] of the stretches, by when they began.
-        tid: i32[n] the threads.
-        time_ns: u64[n] the times.
-    """
-    row = threads.row(tid)
-    at = np.searchsorted(keys, threads.key(row, time_ns)) - 1
-    is_of_thread = (at >= 0) & (row >= 0) & (keys.take(at, mode="clip") >> threads.bits == row)
-    return np.where(is_of_thread, at, -1)

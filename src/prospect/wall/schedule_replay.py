@@ -1,13 +1,12 @@
-"""The schedule of a command, replayed with some of its time on CPUs shorter: how soon it would end.
+"""Replay the schedule of a command with some of its time on CPUs shorter: how soon would it end?
 
-Each time on a CPU depends on what was before it: the thread's own time before, the wake-up by
-another thread, or its birth. With some of them shorter, each moves forward as far as all that it
-depended on lets it. Waiting for a CPU, a timer or a device takes as long as it did. A wait that
-would only begin to exist is in no record, so the answer is a bound: the command ends then at the
-earliest.
+Each time on a CPU depends on the thread's own time before, on the wake-up by another thread, or on
+its birth. If some of these are shorter, each later one moves forward as far as its dependencies let
+it. Waiting for a CPU, a timer or a device takes as long as it did. The recording has no waits that
+the change would add, so the answer is the earliest end.
 
-Source: Curtsinger and Berger, "Coz" (SOSP 2015), asks the same question by slowing all others down
-while the program runs; here the recorded wake-ups answer it afterwards.
+Source: Curtsinger and Berger, "Coz" (SOSP 2015), answers the same question by slowing all other
+threads down while the program runs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.records import NamedTuple, replace
+from prospect.records import replace
 from prospect.wall.path import schedule
 from prospect.wall.schedule_records import stretches
 
@@ -24,32 +23,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.wall.path import Schedule
-    from prospect.wall.schedule_records import Asked, SchedulerRecords, Stretches, Threads
+    from prospect.wall.schedule_records import Command, SchedulerRecords, Stretches
 
 
 def ended_schedule(
     records: SchedulerRecords,
-    asked: Asked,
+    command: Command,
     exits: tuple[NDArray[np.int32], NDArray[np.uint64]],
 ) -> Schedule | None:
     """Return the schedule of a command; None if the thread that ended last never had a CPU.
 
     Args:
-        exits: i32[x] threads that ended, and u64[x] when: some leave no record as they leave
-            their last CPU.
+        exits: i32[x] threads that ended, and u64[x] when: some leave their last CPU without a
+            record.
     """
-    threads, found = stretches(records)
-    return schedule(records, asked, threads, _ended(threads, found, exits))
+    return schedule(records, command, _ended(stretches(records), *exits))
 
 
-def _ended(
-    threads: Threads, found: Stretches, exits: tuple[NDArray[np.int32], NDArray[np.uint64]]
-) -> Stretches:
+def _ended(found: Stretches, tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> Stretches:
     """Return the stretches, each cut where its thread ended; later ones have no length.
 
-    A thread may lose its CPU and get it back on the way from the record of its end to its end.
+    A thread may lose its CPU and get it back between the record of its exit and its last switch.
     """
-    tid, time_ns = exits
+    threads = found.threads
     row = threads.row(tid)
     key = np.sort(threads.key(row, time_ns)[row >= 0])
     if not len(key) or not len(found):
@@ -61,44 +57,32 @@ def _ended(
     at = np.searchsorted(key, born)
     end = key.take(np.minimum(at, len(key) - 1))
     is_there = (at < len(key)) & (end >> threads.bits == found.thread)
-    begin, out = (threads.key(found.thread, column) for column in (found.in_ns, found.out_ns))
+    out = threads.key(found.thread, found.out_ns)
     length = (found.out_ns - found.in_ns).view(np.int64)
-    left = np.where(is_there & (end < out), np.maximum(end - begin, 0) << threads.shift, length)
+    ran = np.maximum(end - found.keys, 0) << threads.shift
+    left = np.where(is_there & (end < out), ran, length)
     return replace(found, out_ns=found.in_ns + np.minimum(left, length).view(np.uint64))
 
 
-class _Links(NamedTuple):
-    """The stretches that each one depends on.
-
-    Attributes:
-        cause: the stretch that the path goes on with, -1 for none.
-        own: the thread's own stretch before, -1 for none.
-        part: of the cause's length, when the path enters it.
-        slack: from the end of the thread's own stretch before until it was ready again.
-    """
-
-    cause: list[int]
-    own: list[int]
-    part: list[float]
-    slack: list[float]
-
-
 class Replay:
-    """Replays one schedule, as often as is asked: its links are found once."""
+    """Replays one schedule, any number of times."""
 
     def __init__(self, of: Schedule) -> None:
         self._of = of
         found, every = of.stretches, of.steps
         self._in_ns, out_ns = found.in_ns.view(np.int64), found.out_ns.view(np.int64)
         ready_ns, enter_ns = every.ready_ns.view(np.int64), every.enter_ns.view(np.int64)
-        # The place at which the path enters the stretch before, as a part of that one's length.
         self._length = np.maximum(out_ns - self._in_ns, 1)
         at = np.maximum(every.previous, 0)
         part = np.clip((enter_ns - self._in_ns.take(at)) / self._length.take(at), 0.0, 1.0)
         own = np.where(found.is_first, -1, np.arange(len(found)) - 1)
         slack = (ready_ns - out_ns.take(np.maximum(own, 0))).astype(np.float64)
-        self._links = _Links(every.previous.tolist(), own.tolist(), part.tolist(), slack.tolist())
         self._order = np.argsort(self._in_ns, kind="stable").tolist()
+        # The stretch with which the path goes on, and the thread's own before; -1 for none.
+        self._cause, self._own = every.previous.tolist(), own.tolist()
+        # The place in the cause at which the path enters it, as a part of its length; and the time
+        # from the end of the thread's own stretch until it was ready again.
+        self._part, self._slack = part.tolist(), slack.tolist()
 
     def gain_ns(self, saved_ns: NDArray[np.float64]) -> float:
         """Return how much sooner the command would have ended.
@@ -106,38 +90,34 @@ class Replay:
         Args:
             saved_ns: f64[s] how much shorter each stretch would have been; negative if longer.
         """
-        begin, end = _gains(self._order, self._links, saved_ns.tolist())
-        # Savings after the command's exit, within its last stretch, are none.
+        begin, end = self._gains(saved_ns.tolist())
+        # Savings in its last stretch after the command's exit do not count.
         last = self._of.last
         since_ns = self._of.exit_ns - int(self._in_ns[last])
         part = min(max(since_ns / int(self._length[last]), 0.0), 1.0)
         return begin[last] + (end[last] - begin[last]) * part
 
+    def _gains(self, saved_ns: list[float]) -> tuple[list[float], list[float]]:
+        """Return how much sooner each stretch would have begun and ended.
 
-def _gains(
-    order: list[int], links: _Links, saved_ns: list[float]
-) -> tuple[list[float], list[float]]:
-    """Return how much sooner each stretch would have begun and ended.
-
-    All that a stretch depends on began before it, so one look at each, in chronological order,
-    does.
-    """
-    causes, owns, parts, slacks = links
-    begin, end = [0.0] * len(causes), [0.0] * len(causes)
-    for row in order:
-        by, before = causes[row], owns[row]
-        if by < 0:
-            gain = 0.0
-        elif by == before:
-            gain = end[before]
-        else:
-            gain = begin[by] + (end[by] - begin[by]) * parts[row]
-            if before >= 0:
-                # It is woken sooner, but begins to wait no sooner than its own time before ends.
-                gain = min(gain, end[before] + slacks[row])
-        begin[row] = gain
-        end[row] = gain + saved_ns[row]
-    return begin, end
+        The dependencies of a stretch began before it, so one chronological pass is enough.
+        """
+        causes, owns, parts, slacks = self._cause, self._own, self._part, self._slack
+        begin, end = [0.0] * len(causes), [0.0] * len(causes)
+        for row in self._order:
+            by, before = causes[row], owns[row]
+            if by < 0:
+                gain = 0.0
+            elif by == before:
+                gain = end[before]
+            else:
+                gain = begin[by] + (end[by] - begin[by]) * parts[row]
+                if before >= 0:
+                    # The wake-up is sooner, but the wait begins only after the thread's own time.
+                    gain = min(gain, end[before] + slacks[row])
+            begin[row] = gain
+            end[row] = gain + saved_ns[row]
+        return begin, end
 
 
 def saved_by(
@@ -148,20 +128,19 @@ def saved_by(
     """Return how much shorter each stretch would be, f64[s], from samples of the threads.
 
     The time of a thread on CPUs is divided among its samples: each moment belongs to the nearest.
-    So all of it is accounted for, at rates at which most stretches have no sample.
+    So all of it counts even if most stretches have no sample.
 
     Args:
         samples: i32[n] thread and u64[n] time of each sample.
         weight: f64[n] the part of the time of each that would be saved.
     """
-    found, threads = of.stretches, of.threads
-    # In a stretch that is not known, nobody knows how long the thread had a CPU in it.
+    found = of.stretches
+    # An unknown stretch does not show how long the thread had a CPU.
     length = np.where(found.is_known, found.out_ns - found.in_ns, 0).astype(np.float64)
     axis = np.append(0.0, np.cumsum(length))
     tid, time_ns = samples
-    row = threads.row(tid)
-    keys = threads.key(found.thread, found.in_ns)
-    at = np.searchsorted(keys, threads.key(row, time_ns), "right") - 1
+    row = found.threads.row(tid)
+    at = np.searchsorted(found.keys, found.threads.key(row, time_ns), "right") - 1
     is_on = (row >= 0) & (at >= 0)
     at = np.maximum(at, 0)
     is_on &= (found.thread.take(at) == row) & (time_ns <= found.out_ns.take(at))

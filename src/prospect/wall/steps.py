@@ -15,24 +15,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.records import NamedTuple, Record
+from prospect.records import Record
 from prospect.wall.schedule_records import (
+    BLOCK,
     BY_INTERRUPT,
     NOT_RECORDED,
     by_thread_and_time,
-    numbered_with_times,
-    stretch_at,
+    threads_with_times,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.schedule_records import SchedulerRecords, Stretches, Threads
+    from prospect.wall.schedule_records import SchedulerRecords, Stretches
 
-# From a task's leaving its queue, when it can be woken, to the record of the switch: a sample with
-# a stack is between.
+# The longest time from a task's leaving its queue, when it can be woken, to the record of the
+# switch: the kernel may take a sample with a stack in between.
 _LEAVING_NS = 20_000
-_BLOCK = 1 << 18
 
 
 class Steps(Record):
@@ -54,35 +53,13 @@ class Steps(Record):
     enter_ns: NDArray[np.uint64]
 
 
-class _Wakes(Record):
-    """The wake-up that ended the wait before each stretch.
-
-    `wake_ns` and `at_ns` u64[s] are when it counts, and when it was; `waker` i32[s] is NOT_RECORDED
-    for none.
-    """
-
-    wake_ns: NDArray[np.uint64]
-    at_ns: NDArray[np.uint64]
-    waker: NDArray[np.int32]
-
-
-def steps(
-    records: SchedulerRecords,
-    threads: Threads,
-    found: Stretches,
-    tid: int,
-    *,
-    everybody: bool,
-) -> Steps:
+def steps(records: SchedulerRecords, found: Stretches, root: int | None) -> Steps:
     """Find the step from the start of each stretch.
 
-    Args:
-        tid: the root of the threads that the path follows.
-        everybody: whether it follows all others too.
+    The path follows the thread `root` and its descendants, or every thread if that is None.
     """
-    keys = threads.key(found.thread, found.in_ns)
     own = np.arange(len(found), dtype=np.int32)
-    wakes = _wakes(records, threads, found)
+    wake_ns, at_ns, waker = _wakes(records, found)
     previous = np.where(found.is_first, np.int32(-1), own - np.int32(1))
     ready_ns, blocked_ns = found.in_ns.copy(), found.since_ns.copy()
     enter_ns = found.since_ns.copy()
@@ -90,20 +67,19 @@ def steps(
     is_born = found.birth >= 0
     ready_ns[was_preempted | is_born] = found.since_ns[was_preempted | is_born]
     # By a wake-up.
-    is_woken = ~was_preempted & ~is_born & (wakes.waker != NOT_RECORDED)
-    ready_ns[is_woken] = wakes.wake_ns[is_woken]
-    at = np.flatnonzero(is_woken & (wakes.waker > 0))
-    by = stretch_at(threads, keys, wakes.waker.take(at), wakes.at_ns.take(at))
-    follows = (by >= 0) & (found.in_ns.take(by) < found.in_ns.take(at)) & (by != at)
+    is_woken = ~was_preempted & ~is_born & (waker != NOT_RECORDED)
+    ready_ns[is_woken] = wake_ns[is_woken]
+    at = np.flatnonzero(is_woken & (waker > 0))
+    by = found.last_before(waker.take(at), at_ns.take(at))
+    follows = (by >= 0) & (found.in_ns.take(by) < found.in_ns.take(at))
     follows &= found.thread.take(by) != found.thread.take(at)
-    wake_ns = np.where(is_woken, wakes.wake_ns, found.since_ns)
-    timed = handovers(records, threads, found, keys, (wake_ns, wakes.waker))
-    at, by = np.append(at[follows], timed.taken), np.append(by[follows], timed.held)
-    woken_ns = np.minimum(wakes.at_ns, wakes.wake_ns)
-    woken_ns[timed.taken] = timed.at_ns
-    if not everybody:
-        is_mine = _is_descendant(records, threads, found, keys, tid)
-        followed = np.flatnonzero(is_mine.take(by))
+    waited_until_ns = np.where(is_woken, wake_ns, found.since_ns)
+    taken, held, timer_ns = _handovers(records, found, waited_until_ns, waker)
+    at, by = np.append(at[follows], taken), np.append(by[follows], held)
+    woken_ns = np.minimum(at_ns, wake_ns)
+    woken_ns[taken] = timer_ns
+    if root is not None:
+        followed = np.flatnonzero(_is_descendant(records, found, root).take(by))
         at, by = at.take(followed), by.take(followed)
     previous[at] = by
     enter_ns[at] = woken_ns.take(at)
@@ -111,33 +87,37 @@ def steps(
     blocked_ns[at] = enter_ns[at]
     # By birth.
     at = np.flatnonzero(is_born)
-    birth = found.birth.take(at)
-    parent = stretch_at(
-        threads, keys, records.births.parent_tid.take(birth), found.since_ns.take(at)
-    )
+    parent_tid = records.births.parent_tid.take(found.birth.take(at))
+    parent = found.last_before(parent_tid, found.since_ns.take(at))
     is_known = (parent >= 0) & (found.in_ns.take(parent) <= found.since_ns.take(at))
     previous[at] = np.where(is_known, parent, -1)
     blocked_ns = np.minimum(blocked_ns, ready_ns)
-    ended_by = np.where(blocked_ns < ready_ns, wakes.waker, np.int32(NOT_RECORDED))
+    ended_by = np.where(blocked_ns < ready_ns, waker, np.int32(NOT_RECORDED))
     return Steps(ready_ns, blocked_ns, ended_by, previous, enter_ns)
 
 
-def _wakes(records: SchedulerRecords, threads: Threads, found: Stretches) -> _Wakes:
-    """Find the first wake-up in the time off the CPU before each stretch."""
-    wakings = records.wakings
+def _wakes(
+    records: SchedulerRecords, found: Stretches
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
+    """Find the first wake-up in the time off the CPU before each stretch.
+
+    Returns:
+        u64[s] from when it counts, u64[s] its time, and i32[s] the waker, NOT_RECORDED for none.
+    """
+    wakings, threads = records.wakings, found.threads
     row = threads.row(wakings.tid)
     order = by_thread_and_time(row, wakings.time_ns)
     order = order[int(np.count_nonzero(row < 0)) :]
     time_ns = wakings.time_ns.take(order)
     keys = threads.key(row.take(order), time_ns)
     count = len(found)
-    none = np.full(count, NOT_RECORDED, np.int32)
-    if not len(keys) or not count:
-        return _Wakes(found.in_ns, found.in_ns, none)
-    wake_ns, at_ns, by = found.in_ns.copy(), found.in_ns.copy(), none
+    wake_ns, at_ns = found.in_ns.copy(), found.in_ns.copy()
+    by = np.full(count, NOT_RECORDED, np.int32)
+    if not len(keys):
+        return wake_ns, at_ns, by
     waker = np.maximum(wakings.waker.take(order), np.int32(BY_INTERRUPT))
-    for first in range(0, count, _BLOCK):
-        rows = slice(first, first + _BLOCK)
+    for first in range(0, count, BLOCK):
+        rows = slice(first, first + BLOCK)
         since_ns, in_ns = found.since_ns[rows], found.in_ns[rows]
         # A thread can be woken as soon as it is off its queue, before the switch is recorded.
         before = found.in_ns.take(np.arange(first - 1, first - 1 + len(in_ns)), mode="clip")
@@ -152,33 +132,26 @@ def _wakes(records: SchedulerRecords, threads: Threads, found: Stretches) -> _Wa
         by[first + woken] = waker.take(at)
         in_gap_ns = np.maximum(time_ns.take(at), since_ns.take(woken))
         wake_ns[first + woken] = np.minimum(in_gap_ns, in_ns.take(woken))
-    return _Wakes(wake_ns, at_ns, by)
+    return wake_ns, at_ns, by
 
 
-def _is_descendant(
-    records: SchedulerRecords,
-    threads: Threads,
-    found: Stretches,
-    keys: NDArray[np.int64],
-    tid: int,
-) -> NDArray[np.bool_]:
-    """Return which stretches are of a thread or of those that descend from it, bool[s]."""
-    count = len(found)
-    # Lives of threads, and the life of the parent of each; those without have themselves.
+def _is_descendant(records: SchedulerRecords, found: Stretches, root: int) -> NDArray[np.bool_]:
+    """Return which stretches are of a thread or of its descendants, bool[s]."""
+    # `above` is the life of each life's parent; a life without a parent is its own.
     life = np.cumsum(found.is_first) - 1
     first = np.flatnonzero(found.is_first)
     born = found.birth.take(first)
     has_birth = born >= 0
     births = records.births
     parent_tid = births.parent_tid.take(born, mode="clip") if len(births.tid) else born
-    at = stretch_at(threads, keys, parent_tid, found.since_ns.take(first))
+    at = found.last_before(parent_tid, found.since_ns.take(first))
     above = np.where(has_birth & (at >= 0), life.take(at, mode="clip"), np.arange(len(first)))
-    is_mine = threads.tids.take(found.thread.take(first)) == tid
-    # A number that was given again is another thread's: the root was there first.
+    is_mine = found.tid(first) == root
+    # If the kernel gave this number out again, the first thread is the root.
     is_mine[np.flatnonzero(is_mine)[1:]] = False
     above[is_mine] = np.flatnonzero(is_mine)
     # Each round looks twice as many generations up.
-    for _ in range(max(count, 1).bit_length()):
+    for _ in range(max(len(found), 1).bit_length()):
         is_mine |= is_mine.take(above)
         further = above.take(above)
         if np.array_equal(further, above):
@@ -188,66 +161,55 @@ def _is_descendant(
     return found_mine
 
 
-# Waits that timed out, after which the thread that had the lock gave it up.
+# Waits for a lock that timed out, after which the holder released the lock.
 #
-# A wait for a lock may end by its own timer instead of by the holder: CPython's global lock is
-# waited for in turns of 5 ms, after each of which the holder is asked to let go. If it does so
-# before the waiter sleeps again, no wake-up says who held the lock. Such a hand-over looks like
-# this: one thread waits, and another one of its process does not; soon after the timer, and
-# before the waiter waits again, that one blocks. It cannot go on since it has let go: CPython
-# makes it wait until the other one has the lock. "Soon" is a time on a CPU: both threads may lose
-# theirs in between.
+# A wait for a lock may end by its own timer instead of by the holder: a thread waits for CPython's
+# global lock in turns of 5 ms, and asks the holder after each to release it. If the holder does so
+# before the waiter sleeps again, no wake-up names the holder. Such a hand-over looks like this:
+# one thread waits, and another one of its process does not; soon after the timer, and before the
+# waiter waits again, the other one blocks. It blocks because it released the lock: CPython makes it
+# wait until the waiter has the lock. "Soon" is a time on a CPU: both threads may lose theirs in
+# between.
 #
 # Source: take_gil() and drop_gil() in ``Python/ceval_gil.c`` (CPython 3.11 to 3.14;
 # FORCE_SWITCHING).
 
-# On a CPU, from the waiter's turn until the holder has let go and blocks: some 10 us on an idle
-# machine. The holder had the lock as the wait began; what it does first may take as long.
+# The longest time on a CPU from the timer until the holder released the lock and blocks; some
+# 10 us on an idle machine. The holder had the lock as the wait began, and may first do other work
+# for as long.
 _HANDED_OVER_NS = 200_000
 _LEAST_WAIT_NS = 2 * _HANDED_OVER_NS
-_MOST_LEAVING = 4  # threads of a process that block at the same time: so many are looked at
+_MOST_LEAVING = 4  # threads that are tried of those of a process that block at the same time
 
 
-class Handovers(NamedTuple):
-    """Stretches that began because a timer ended a wait for a lock.
-
-    Attributes:
-        taken: i64[k] rows of these stretches.
-        held: i64[k] the holder's stretch at the timer, or the last one before.
-        at_ns: u64[k] the timer, or the end of that stretch if it was before.
-    """
-
-    taken: NDArray[np.int64]
-    held: NDArray[np.int64]
-    at_ns: NDArray[np.uint64]
-
-
-def handovers(
+def _handovers(
     records: SchedulerRecords,
-    threads: Threads,
     found: Stretches,
-    keys: NDArray[np.int64],
-    wakes: tuple[NDArray[np.uint64], NDArray[np.int32]],
-) -> Handovers:
+    wake_ns: NDArray[np.uint64],
+    waker: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
     """Find the holders of locks whose waiters were woken by their own timers.
 
     Args:
-        keys: i64[s] of the stretches, by when they began.
-        wakes: u64[s] when the wait before each stretch ended, and i32[s] by which thread.
+        wake_ns: u64[s] when the wait before each stretch ended.
+        waker: i32[s] the thread that ended it.
+
+    Returns:
+        i64[k] stretches that began because a timer ended a wait for a lock; i64[k] the holder's
+        stretch at the timer, or the last one before; u64[k] the timer, or the end of the holder's
+        stretch if that was before.
     """
-    wake_ns, waker = wakes
     is_timed = (waker == BY_INTERRUPT) & ~found.is_first
     is_timed &= wake_ns - found.since_ns >= np.uint64(_LEAST_WAIT_NS)
     waits = np.flatnonzero(is_timed)
     first, last = _turns(found)
     awake_ns = wake_ns.take(first)
-    left = np.flatnonzero(
-        found.is_known & (last == np.arange(len(found))) & _is_long(found.out_ns, awake_ns)
-    )
+    is_long = found.out_ns - awake_ns > np.uint64(_LEAST_WAIT_NS - _HANDED_OVER_NS)
+    left = np.flatnonzero(found.is_known & (last == np.arange(len(found))) & is_long)
     if not len(waits) or not len(left):
-        return Handovers(waits[:0], waits[:0], wake_ns[:0])
-    pid_of_thread = records.processes.pid_of(threads.tids)
-    processes = numbered_with_times(pid_of_thread, records)
+        return waits[:0], waits[:0], wake_ns[:0]
+    pid_of_thread = records.processes.pid_of(found.threads.tids)
+    processes = threads_with_times(pid_of_thread, records)
     process = processes.row(pid_of_thread)
     of_left = process.take(found.thread.take(left))
     left = left.take(by_thread_and_time(of_left, found.out_ns.take(left)))
@@ -257,7 +219,8 @@ def handovers(
     at = np.searchsorted(left_keys, processes.key(of_wait, found.in_ns.take(waits)), "right")
     end = np.searchsorted(left_keys, processes.key(of_wait, until_ns), "right")
     latest_ns = found.since_ns + np.uint64(_HANDED_OVER_NS)
-    ran = _RanUntil(threads, found, keys)
+    length_ns = found.out_ns - found.in_ns
+    before_ns = np.cumsum(length_ns) - length_ns
     held = np.full(len(waits), -1, np.int64)
     for step in range(_MOST_LEAVING):
         tried = np.flatnonzero((at + step < end) & (held < 0))
@@ -266,22 +229,20 @@ def handovers(
         is_it &= awake_ns.take(holder) <= latest_ns.take(wait)
         since_ns, left_ns = found.in_ns.take(wait), found.out_ns.take(holder)
         for row in (wait, holder):
-            took_ns = ran.until(row, left_ns) - ran.until(row, since_ns)
+            tid = found.tid(row)
+            took_ns = _ran_until(found, before_ns, tid, left_ns)
+            took_ns -= _ran_until(found, before_ns, tid, since_ns)
             is_it &= took_ns <= _HANDED_OVER_NS
         held[tried[is_it]] = holder[is_it]
     kept = np.flatnonzero(held >= 0)
     waits, held = waits.take(kept), held.take(kept)
     timer_ns = wake_ns.take(waits)
-    held = stretch_at(threads, keys, threads.tids.take(found.thread.take(held)), timer_ns)
-    return Handovers(waits, held, np.minimum(timer_ns, found.out_ns.take(held)))
-
-
-def _is_long(until_ns: NDArray[np.uint64], since_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    return until_ns - since_ns > np.uint64(_LEAST_WAIT_NS - _HANDED_OVER_NS)
+    held = found.last_before(found.tid(held), timer_ns)
+    return waits, held, np.minimum(timer_ns, found.out_ns.take(held))
 
 
 def _turns(found: Stretches) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return of each stretch the first and the last that no wait is between, i32[s] each."""
+    """Return the first and the last stretch, i32[s] each, that no wait separates from each one."""
     rows = np.arange(len(found), dtype=np.int32)
     goes_on = ~found.is_first
     goes_on[1:] &= found.is_preempted[:-1]
@@ -291,23 +252,19 @@ def _turns(found: Stretches) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return first, np.minimum.accumulate(last[::-1])[::-1]
 
 
-class _RanUntil:
-    """How long threads ran until some time."""
+def _ran_until(
+    found: Stretches,
+    before_ns: NDArray[np.uint64],
+    tid: NDArray[np.int32],
+    time_ns: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Return how long threads had a CPU until some times, i64[n]; compare those of one thread.
 
-    def __init__(self, threads: Threads, found: Stretches, keys: NDArray[np.int64]) -> None:
-        self._threads, self._found, self._keys = threads, found, keys
-        self._before_ns = np.cumsum(found.out_ns - found.in_ns) - (found.out_ns - found.in_ns)
-
-    def until(self, row: NDArray[np.int64], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return i64[n], of which those of a thread can be compared.
-
-        Args:
-            row: i64[n] any stretch of each thread, which began before these times.
-            time_ns: u64[n].
-        """
-        found = self._found
-        tid = self._threads.tids.take(found.thread.take(row))
-        at = np.maximum(stretch_at(self._threads, self._keys, tid, time_ns), 0)
-        within = np.minimum(time_ns, found.out_ns.take(at)) - found.in_ns.take(at)
-        ran: NDArray[np.int64] = (self._before_ns.take(at) + within).view(np.int64)
-        return ran
+    Args:
+        before_ns: u64[s] the length of all stretches before each.
+        tid: i32[n] threads that had a CPU before these times.
+    """
+    at = np.maximum(found.last_before(tid, time_ns), 0)
+    within = np.minimum(time_ns, found.out_ns.take(at)) - found.in_ns.take(at)
+    ran: NDArray[np.int64] = (before_ns.take(at) + within).view(np.int64)
+    return ran

@@ -4,7 +4,7 @@ import pytest
 
 from builders.scheduler import Timeline
 from prospect.wall.path import BLOCKED, RUNNING, WAITING, critical_path
-from prospect.wall.schedule_records import BY_INTERRUPT, Asked
+from prospect.wall.schedule_records import BY_INTERRUPT, Command
 
 PROCESS, OTHER_PROCESS = 10, 40
 MAIN, HOLDER, OTHER = 10, 11, 40
@@ -23,7 +23,7 @@ def turn(timeline, *, blocks=5_020 * US, until=10 * MS, holder_begins=3 * US, pi
 
 
 def path_of(timeline, end=10 * MS):
-    found = critical_path(timeline.records(), Asked(MAIN, 0, end, MAIN))
+    found = critical_path(timeline.records(), Command(MAIN, 0, end, MAIN))
     assert (found.start_ns[1:] == found.end_ns[:-1]).all()
     columns = found.start_ns, found.end_ns, found.tid, found.kind
     return list(zip(*(column.tolist() for column in columns), strict=True))

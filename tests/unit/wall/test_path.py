@@ -6,14 +6,14 @@ import pytest
 from builders.scheduler import Timeline
 from prospect.wall import path as wall
 from prospect.wall.path import critical_path
-from prospect.wall.schedule_records import BY_INTERRUPT, NOT_RECORDED, Asked
+from prospect.wall.schedule_records import BY_INTERRUPT, NOT_RECORDED, Command
 
 RAN, WAITED, BLOCKED, UNKNOWN = wall.RUNNING, wall.WAITING, wall.BLOCKED, wall.NOT_KNOWN
 MAIN, CHILD, OTHER, THIRD = 10, 11, 50, 12
 
 
 def path_of(timeline, start=0, end=1000, last=MAIN, **asked):
-    found = critical_path(timeline.records(), Asked(MAIN, start, end, last, **asked))
+    found = critical_path(timeline.records(), Command(MAIN, start, end, last, **asked))
     assert found.start_ns[0] == start
     assert found.end_ns[-1] == end
     assert (found.start_ns[1:] == found.end_ns[:-1]).all()
@@ -165,7 +165,7 @@ def test_a_thread_from_before_the_recording_ran_until_it_left_the_cpu():
 
 def test_a_command_that_never_ran_has_no_path():
     records = Timeline().ran(OTHER, 0, 200).records()
-    assert critical_path(records, Asked(MAIN, 0, 1000, MAIN)) is None
+    assert critical_path(records, Command(MAIN, 0, 1000, MAIN)) is None
 
 
 def test_who_had_the_cpu_adds_up_to_the_wait():

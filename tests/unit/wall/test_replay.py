@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.scheduler import Timeline
-from prospect.wall.schedule_records import Asked
+from prospect.wall.schedule_records import Command
 from prospect.wall.schedule_replay import Replay, ended_schedule, saved_by
 
 MAIN, CHILD, OTHER = 10, 11, 50
@@ -15,9 +15,9 @@ NOBODY = np.empty(0, np.int32), np.empty(0, np.uint64)
 
 def replayed(timeline, saved, *, end=1000, last=MAIN):
     """Return the gain; `saved` has by (thread, begin of a stretch) how much shorter it is."""
-    of = ended_schedule(timeline.records(), Asked(MAIN, 0, end, last), NOBODY)
+    of = ended_schedule(timeline.records(), Command(MAIN, 0, end, last), NOBODY)
     found = of.stretches
-    tids = of.threads.tids.take(found.thread).tolist()
+    tids = found.threads.tids.take(found.thread).tolist()
     keys = list(zip(tids, found.in_ns.tolist(), strict=True))
     assert set(saved) <= set(keys)
     return Replay(of).gain_ns(np.array([saved.get(key, 0.0) for key in keys], np.float64))
@@ -68,17 +68,17 @@ def test_savings_after_the_exit_are_none():
 
 def test_a_command_that_never_had_a_cpu_has_no_schedule():
     assert (
-        ended_schedule(Timeline().ran(OTHER, 0, 9).records(), Asked(MAIN, 0, 9, MAIN), NOBODY)
+        ended_schedule(Timeline().ran(OTHER, 0, 9).records(), Command(MAIN, 0, 9, MAIN), NOBODY)
         is None
     )
 
 
 def saved(timeline, samples, weight):
-    of = ended_schedule(timeline.records(), Asked(MAIN, 0, 1000, MAIN), NOBODY)
+    of = ended_schedule(timeline.records(), Command(MAIN, 0, 1000, MAIN), NOBODY)
     tid, time = zip(*samples, strict=True) if samples else ((), ())
     columns = np.array(tid, np.int32), np.array(time, np.uint64)
     found = saved_by(of, columns, np.array(weight, np.float64))
-    tids = of.threads.tids.take(of.stretches.thread).tolist()
+    tids = of.stretches.threads.tids.take(of.stretches.thread).tolist()
     return dict(
         zip(zip(tids, of.stretches.in_ns.tolist(), strict=True), found.tolist(), strict=True)
     )
@@ -101,7 +101,7 @@ def test_a_thread_that_ended_has_no_cpu_any_more():
     timeline = Timeline().ran(MAIN, 0, 1000).ran(CHILD, 0, 420, cpu=1, preempted=True)
     timeline.ran(CHILD, 430, None, cpu=1).born(600, CHILD, MAIN).ran(CHILD, 600, 700, cpu=1)
     exits = np.array([CHILD, 77], np.int32), np.array([400, 5], np.uint64)
-    of = ended_schedule(timeline.records(), Asked(MAIN, 0, 1000, MAIN), exits)
+    of = ended_schedule(timeline.records(), Command(MAIN, 0, 1000, MAIN), exits)
     assert (of.stretches.out_ns - of.stretches.in_ns).tolist() == [1000, 400, 0, 100]
 
 
@@ -119,7 +119,7 @@ def test_nothing_saved_is_nothing_gained_and_no_more_is_gained_than_there_is(run
         timeline.ran(tid, start, start + length, row % 3, preempted=preempted)
     for one in wakes:
         timeline.woke(*one)
-    of = ended_schedule(timeline.records(), Asked(1, 0, 60, 1), NOBODY)
+    of = ended_schedule(timeline.records(), Command(1, 0, 60, 1), NOBODY)
     if of is None:
         return
     found = of.stretches

@@ -20,7 +20,7 @@ from prospect.profile.model import TURN_UNCLEAR, TURN_WHOLE, TurnTable, WallPath
 from prospect.records import Record, replace
 from prospect.spaces.attribution import programs_at, task_tid
 from prospect.wall.path import NOBODY, RUNNING, critical_path, pieces_at
-from prospect.wall.schedule_records import Asked, Births, SchedulerRecords, Switches, Wakings
+from prospect.wall.schedule_records import Births, Command, SchedulerRecords, Switches, Wakings
 from prospect.wall.schedule_replay import ended_schedule
 from prospect.wall.turns import Turns, turn_pieces
 
@@ -139,7 +139,7 @@ def find_schedule(
 
 def _recorded(
     events: Events, switches: record_columns.Switches | None, info: RecordingInfo
-) -> tuple[SchedulerRecords, Asked] | None:
+) -> tuple[SchedulerRecords, Command] | None:
     """Return the scheduler's records, and which thread's time is explained."""
     tid = info.extras.get("command_pid")
     if switches is None or not (isinstance(tid, int) and is_i32(tid)) or attached_pids(info.extras):
@@ -265,16 +265,16 @@ def _births(tasks: Tasks) -> Births:
     return Births(tasks.time_ns[is_birth], tasks.tid[is_birth], tasks.parent_tid[is_birth])
 
 
-def _asked(tasks: Tasks, tid: int, begin_ns: int, end_ns: int) -> Asked:
+def _asked(tasks: Tasks, tid: int, begin_ns: int, end_ns: int) -> Command:
     """Return when COMMAND began, with its first exec, and which of its threads ended last."""
     started = np.flatnonzero((tasks.kind == TASK_EXEC) & (tasks.pid == tid) & (tasks.time_ns > 0))
     start_ns = int(tasks.time_ns[started[0]]) if len(started) else begin_ns
     is_exit = (tasks.kind == TASK_EXIT) & (tasks.pid == tid) & (tasks.time_ns > np.uint64(start_ns))
     exits = np.flatnonzero(is_exit)
     if not (tasks.tid.take(exits) == tid).any():
-        return Asked(tid, start_ns, end_ns, tid)
+        return Command(tid, start_ns, end_ns, tid)
     last = exits[int(tasks.time_ns.take(exits).argmax())]
-    return Asked(tid, start_ns, int(tasks.time_ns[last]), int(tasks.tid[last]))
+    return Command(tid, start_ns, int(tasks.time_ns[last]), int(tasks.tid[last]))
 
 
 def _cut_at_execs(pieces: Pieces, tasks: Tasks) -> Pieces:
