@@ -73,7 +73,7 @@ def test_what_stands_in_a_space_is_what_is_found_at_its_addresses(drawn):
     hits = attribute(events.samples, history.timeline)
     located = spaces.locate(hits.space, hits.epoch, hits.address)
     for space, epoch in set(zip(hits.space.tolist(), hits.epoch.tolist(), strict=True)):
-        start, end, mapping = spaces.standing(space, epoch)
+        start, end, mapping = spaces.mappings_in(space, epoch)
         assert (start < end).all()
         assert (end[:-1] <= start[1:]).all()
         asked = (hits.space == space) & (hits.epoch == epoch)

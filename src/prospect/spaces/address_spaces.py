@@ -1,20 +1,20 @@
 """(space, epoch, address) → mapping, for whole columns at once.
 
-A space's epochs are *versions* of it: epoch n + 1 descends from epoch n, the first epoch of a
-forked space from the epoch of its parent that fork saw. A mapping of a version is in all versions
-that descend from it until another mapping covers it, so nothing is ever copied: along the one path
-from an exec to a version, the last mapping that covers an address is the answer.
+The epochs of a space are its *versions*: epoch n + 1 descends from epoch n, and the first epoch of
+a forked space from the epoch of its parent at the fork. A mapping of a version is in all versions
+that descend from it until another mapping covers it, so a fork copies nothing. The mapping of an
+address is the last one that covers it on the path from the exec to the version.
 
-In most trees of versions no mapping covers another, and one search finds each address's
-(`ApartMappings`): a mapping is filed by its tree and first address as one number, and the mapping
-of an address is right before it or nowhere. In the other trees a mapping is the rectangle of its
-addresses and of the versions that descend from its own, which are an interval too (`VersionTree`).
-Only rectangles that hold an address that is asked for are looked at. They are cut along the
-addresses where one of their tree begins or ends, so that each of the resulting cells is covered
-wholly or not at all; within a cell intervals of versions nest and the innermost is the answer,
-found by one search in a table of where answers change. A rectangle over many cells is filed with
-blocks of 2, 4, 8, … cells instead: with two of a size at most. The blocks of one size are asked
-and dropped before the next, so memory is in proportion to the mappings.
+In most trees of versions no mapping covers another, and one search finds the mapping of each
+address (`ApartMappings`): tree and first address become one number, and the mapping of an address
+is right before it or nowhere. In the other trees a mapping is the rectangle of its addresses and of
+the versions that descend from its own, which are an interval too (`VersionTree`). A look-up uses
+only rectangles that hold one of its addresses. It cuts them at the addresses where one of their
+tree begins or ends, so each resulting cell is covered wholly or not at all. Within a cell,
+intervals of versions nest; the innermost is the answer, and one search in a table of changes finds
+it. A rectangle over many cells is filed with blocks of 2, 4, 8, … cells instead, at most two of a
+size. Each size of blocks is searched and dropped before the next, so memory is in proportion to the
+mappings.
 """
 
 from __future__ import annotations
@@ -37,10 +37,14 @@ if TYPE_CHECKING:
     from prospect.events.record_columns import Mmaps
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
+_KEY_BITS = 64
+_LOW_BITS = np.uint64(32)
+_PAGE_BITS = np.uint64(12)
+_IN_PAGE = np.uint64(4095)
 
 
 class Mappings(Record):
-    """Mappings in chronological order; none is ever edited, what covers it later is another row.
+    """Mappings in chronological order; a mapping that covers another is a row of its own.
 
     Attributes:
         start, end: u64[m] first address (AVMA) and the one after the last; start < end.
@@ -51,7 +55,8 @@ class Mappings(Record):
         inode: u64[m], 0 the same.
         prot: u32[m] PROT_*, 0 if the record does not say.
         mode: u8[m] PERF_RECORD_MISC_CPUMODE.
-        process_row: i32[m] row of `ProcessHistory.processes` that made it, -1 for the kernel's.
+        process_row: i32[m] row of `ProcessHistory.processes` that made it; -1 for mappings of the
+            kernel, and before the replay.
         time_ns: u64[m], 0 if a snapshot found it.
     """
 
@@ -91,10 +96,10 @@ def is_of_kernel(mmaps: Mmaps) -> NDArray[np.bool_]:
     return np.isin(mmaps.mode, modes) | (mmaps.pid < 0)
 
 
-def describe_mappings(mmaps: Mmaps, process_row: NDArray[np.int32]) -> Mappings:
-    """Return records, none of length 0, as mappings that `process_row` made."""
+def mappings_of(mmaps: Mmaps) -> Mappings:
+    """Return records, none of length 0, as mappings; which process rows made them is unknown."""
     end = mmaps.start + mmaps.length
-    # Only a damaged record reaches over the end of the address space.
+    # Only a damaged record reaches beyond the end of the address space.
     end[end < mmaps.start] = _LAST_ADDRESS
     return Mappings(
         start=mmaps.start,
@@ -107,24 +112,17 @@ def describe_mappings(mmaps: Mmaps, process_row: NDArray[np.int32]) -> Mappings:
         inode=mmaps.inode,
         prot=mmaps.prot,
         mode=mmaps.mode,
-        process_row=process_row,
+        process_row=np.full(len(end), -1, np.int32),
         time_ns=mmaps.time_ns,
     )
-
-
-_KEY_BITS = 64
-
-_LOW_BITS = np.uint64(32)
-_PAGE_BITS = np.uint64(12)
-_IN_PAGE = np.uint64(4095)
 
 
 class VersionTree(Record):
     """The versions, numbered in the order in which they were made.
 
     Attributes:
-        parent: i64[v] the version that it descends from, -1 for exec's; always the smaller number.
-        root: i64[v] the exec's version at the top.
+        parent: i64[v] the version that each descends from, a smaller number; -1 after an exec.
+        root: i64[v] the version after the exec from which each descends.
         enter, leave: i64[v] `enter[w]` is in [enter[v], leave[v]) exactly for v and all that
             descend from it (Euler tour of the forest).
     """
@@ -136,9 +134,9 @@ class VersionTree(Record):
 
 
 def number_versions(parents: list[int]) -> VersionTree:
-    """Lay the forest out so that descent is an interval test.
+    """Number the versions so that descent is an interval test.
 
-    Each version has a parent, -1 for none; parents come before their descendants.
+    `parents` has the parent of each version, -1 for none; parents precede their descendants.
     """
     size = [1] * len(parents)
     descendants = [version for version, parent in enumerate(parents) if parent >= 0]
@@ -163,11 +161,13 @@ def number_versions(parents: list[int]) -> VersionTree:
 
 
 class Filing(Record):
-    """How tree and address become one number.
+    """The way to make one number of tree and address.
 
-    `starts` u64[k] are all first addresses, ascending, of which an address has the last one's place
-    that is not after it; None if addresses themselves leave room for the tree, without their
-    `shift` lower bits, which no first address has. `bits` are those of an address or a place.
+    Attributes:
+        starts: u64[k] all first addresses, ascending: the place among them replaces an address.
+            None if addresses themselves, shifted, leave room for the tree.
+        shift: lower bits of an address that are 0 in every first address.
+        bits: those of a shifted address or a place.
     """
 
     starts: NDArray[np.uint64] | None
@@ -177,7 +177,7 @@ class Filing(Record):
     def keys(self, tree: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return tree and address as one number each, u64[n]."""
         if self.starts is None:
-            # Beyond all mappings, what is in the last one's place is in none.
+            # An address beyond all mappings may get the last place, but is beyond its mapping.
             place = address >> np.uint64(self.shift)
             np.minimum(place, np.uint64((1 << self.bits) - 1), out=place)
         else:
@@ -186,7 +186,7 @@ class Filing(Record):
 
 
 def _filing_of(start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int) -> Filing:
-    """Choose how mappings of so many trees are filed; the kernel maps whole pages."""
+    """Choose the filing of the mappings of so many trees; the kernel maps whole pages."""
     below_page = np.bitwise_or.reduce(start, initial=0) & _IN_PAGE
     shift = 0 if below_page else int(_PAGE_BITS)
     filing = Filing(None, shift, (int(end.max(initial=0)) >> shift).bit_length())
@@ -197,12 +197,12 @@ def _filing_of(start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int) -
 
 
 class ApartMappings(Record):
-    """The mappings of such trees, by tree and address.
+    """The mappings of trees in which no mapping covers another, by tree and first address.
 
     Attributes:
-        number: i64[v] of each version that of its tree; -1 for trees without a mapping.
+        number: i64[v] the number of each version's tree; -1 for trees without a mapping.
         overlaps: bool[t] which trees have mappings that cover others, and are not here.
-        key: u64[r] ascending.
+        key: u64[r] tree and first address, ascending.
         end: u64[r] the address after the last.
         version: i64[r] in which each was made.
         mapping: i64[r] as in `MadeMappings`.
@@ -218,19 +218,13 @@ class ApartMappings(Record):
 
     def is_in_other(self, version: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which versions are of trees with mappings that cover others, bool[n]."""
-        # The last entry is that of trees without a mapping.
+        # The last entry is for trees without a mapping.
         return np.append(self.overlaps, False).take(self.number.take(version))
 
     def locate(
         self, version: NDArray[np.int64], address: NDArray[np.uint64], tree: VersionTree
     ) -> NDArray[np.int64]:
-        """Return the mapping at each address, i64[n], -1 for none.
-
-        Args:
-            version: i64[n] version of the space at the time.
-            address: u64[n].
-            tree: how versions descend from each other.
-        """
+        """Return the mapping at each address in a version, i64[n], -1 for none."""
         number = self.number.take(version)
         row = np.searchsorted(self.key, self._filing.keys(number, address), side="right") - 1
         found = np.flatnonzero((row >= 0) & (number >= 0))
@@ -245,28 +239,20 @@ class ApartMappings(Record):
         return mapping
 
 
-class Filed(Record):
-    """Mappings by tree and first address.
-
-    Attributes:
-        filing: how these became one number.
-        key: u64[r] ascending.
-        order: i64[r] which mapping each is of.
-        overlaps: bool[t] which trees have mappings that cover others.
-    """
-
-    filing: Filing
-    key: NDArray[np.uint64]
-    order: NDArray[np.int64]
-    overlaps: NDArray[np.bool_]
-
-
 def file_by_tree(
     tree: NDArray[np.int64], start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int
-) -> Filed:
-    """Sort mappings by tree and first address, and say which trees have some that cover others.
+) -> tuple[Filing, NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Sort mappings by tree and first address.
 
-    `tree` i64[r] is below `trees`; `end` is the address after the last.
+    Args:
+        tree: i64[r], below `trees`.
+        start: u64[r] first addresses.
+        end: u64[r] the addresses after the last.
+        trees: their number.
+
+    Returns:
+        The filing; keys u64[r], ascending; the mapping i64[r] of each key; and bool[t] which trees
+        have mappings that cover others.
     """
     filing = _filing_of(start, end, trees)
     key = filing.keys(tree, start)
@@ -275,7 +261,7 @@ def file_by_tree(
     overlaps = np.zeros(trees, np.bool_)
     reaches_on = end.take(order[:-1]) > start.take(order[1:])
     overlaps[in_tree[:-1][reaches_on & (in_tree[:-1] == in_tree[1:])]] = True
-    return Filed(filing, key.take(order), order, overlaps)
+    return filing, key.take(order), order, overlaps
 
 
 def apart_mappings(tree: VersionTree, made: MadeMappings) -> ApartMappings:
@@ -285,22 +271,22 @@ def apart_mappings(tree: VersionTree, made: MadeMappings) -> ApartMappings:
     number[roots] = np.arange(len(roots))
     number = number.take(tree.root)
     of_made = number.take(made.version)
-    filed = file_by_tree(of_made, made.start, made.end, len(roots))
-    kept = np.flatnonzero(~filed.overlaps.take(of_made.take(filed.order)))
-    order = filed.order.take(kept)
+    filing, key, order, overlaps = file_by_tree(of_made, made.start, made.end, len(roots))
+    kept = np.flatnonzero(~overlaps.take(of_made.take(order)))
+    order = order.take(kept)
     return ApartMappings(
         number=number,
-        overlaps=filed.overlaps,
-        key=filed.key.take(kept),
+        overlaps=overlaps,
+        key=key.take(kept),
         end=made.end.take(order),
         version=made.version.take(order),
         mapping=made.mapping.take(order),
-        _filing=filed.filing,
+        _filing=filing,
     )
 
 
 class MadeMappings(Record):
-    """Mappings as they were made.
+    """The making of mappings.
 
     Attributes:
         version: i64[r] the version in which each was made.
@@ -352,12 +338,12 @@ class AddressSpaces(Record):
         """Return the mapping at each address: a row of `ProcessHistory.mappings`, i64[n].
 
         It is the last mapping made in this space up to this epoch that covers the address, or
-        failing that in the parent up to the epoch of the fork, and so on. -1 if there is none,
-        and where the space is -1. A mapping that repeats what is there already (a live record
-        of what the snapshot has, an mprotect()) is no mapping: the first is returned.
+        failing that in the parent up to the epoch of the fork, and so on. It is -1 if there is
+        none, or if the space is -1. If a record repeats a mapping (a live record of what the
+        snapshot has, an mprotect()), the first one is returned.
 
-        Where mappings of a process and of its descendants cover each other, each call takes a
-        pass over these: ask for all addresses at once.
+        If mappings of a process and of its descendants cover each other, each call takes a pass
+        over these: pass all addresses at once.
 
         Args:
             space: [n] space of the task at the time, from `Timeline` or `Attribution`.
@@ -373,7 +359,7 @@ class AddressSpaces(Record):
         epoch: NDArray[np.integer],
         address: NDArray[np.uint64],
     ) -> LocatedRuns:
-        """Return what `locate` does, of runs of neighbours of one page."""
+        """Return what `locate` does, for runs of neighbours of one page."""
         # Sorted hits ask for the same page many times in a row.
         start = run_starts(space, epoch, address >> _PAGE_BITS if self._is_paged else address)
         length = run_lengths(start, len(address))
@@ -395,7 +381,7 @@ class AddressSpaces(Record):
             )
         return mapping
 
-    # Unwinding locates a few addresses for each frame: what is filed does not depend on them.
+    # Unwinding locates a few addresses for each frame, so these are kept.
     @functools.cached_property
     def _apart(self) -> ApartMappings:
         return apart_mappings(self.tree, self.made)
@@ -404,16 +390,16 @@ class AddressSpaces(Record):
     def _made_in_others(self) -> MadeMappings:
         return gather(self.made, np.flatnonzero(self._apart.is_in_other(self.made.version)))
 
-    def standing(
+    def mappings_in(
         self, space: int, epoch: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-        """Return the mappings of a space in an epoch, by address; none of space -1.
+        """Return the mappings of a space in an epoch, by address; space -1 has none.
 
         Takes a pass over the mappings of the space and of those that it descends from.
 
         Returns:
             First address, the one after the last, and mapping of each piece: u64[k],
-            u64[k], i64[k]. A mapping that another covers in the middle is two.
+            u64[k], i64[k]. A mapping that another covers in the middle is two pieces.
         """
         if space < 0:
             return np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -428,15 +414,15 @@ class AddressSpaces(Record):
         address, cell = np.unique(bounds, return_inverse=True)
         last = _last_over(cell[: len(rows)], cell[len(rows) :], len(address))
         piece = run_starts(last)
-        behind = np.append(piece, len(last))[1:]
-        stands = last[piece] >= 0
-        piece, behind = piece[stands], behind[stands]
-        return address[piece], address[behind], made.mapping.take(rows.take(last[piece]))
+        after = np.append(piece, len(last))[1:]
+        is_mapped = last[piece] >= 0
+        piece, after = piece[is_mapped], after[is_mapped]
+        return address[piece], address[after], made.mapping.take(rows.take(last[piece]))
 
     def _locate_over(
         self, made: MadeMappings, version: NDArray[np.int64], address: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """Return the last of mappings, which may cover each other, at each address."""
+        """Return the last mapping at each address, of mappings that may cover each other."""
         tree = self.tree
         root = tree.root.view(np.uint64) << _LOW_BITS
         addresses = distinct(address)
@@ -456,9 +442,15 @@ class AddressSpaces(Record):
         entered = tree.enter.take(version)
         best = np.full(len(version), -1, np.int64)
         for bits, (block, row) in enumerate(_blocks(first, end)):
-            changes = _changes(block, rows.take(row), tree, made)
+            keys, mapping = _changes(block, rows.take(row), tree, made)
+            if not len(keys):
+                continue
+            key = _key(cell >> bits, entered)
+            change = np.maximum(np.searchsorted(keys, key, side="right") - 1, 0)
+            found = keys.take(change)
+            is_of_block = (found >> _LOW_BITS == key >> _LOW_BITS) & (found <= key)
             # Along one path later mappings have higher rows, whatever block they are filed in.
-            np.maximum(best, changes.find(cell >> bits, entered), out=best)
+            np.maximum(best, np.where(is_of_block, mapping.take(change), -1), out=best)
         return best
 
     @functools.cached_property
@@ -473,8 +465,8 @@ class AddressSpaces(Record):
         while version >= 0:
             own = int(self.space[version])
             first, end = np.searchsorted(space, (own, own + 1))
-            behind = first + np.searchsorted(made_in[first:end], version, side="right")
-            parts.append(by_space[first:behind])
+            after = first + np.searchsorted(made_in[first:end], version, side="right")
+            parts.append(by_space[first:after])
             version = int(self.tree.parent[self.version[self.first_epoch[own]]])
         return np.concatenate(parts[::-1])
 
@@ -530,50 +522,34 @@ def _last_over(first: NDArray[np.int64], end: NDArray[np.int64], cells: int) -> 
     return last[:cells]
 
 
-class _Changes(Record):
-    """Changes of answers: u64[k] ascending (block << 32 | version entered), i64[k]."""
-
-    keys: NDArray[np.uint64]
-    mapping: NDArray[np.int64]
-
-    def find(self, block: NDArray[np.int64], entered: NDArray[np.int64]) -> NDArray[np.int64]:
-        if not len(self.keys):
-            return np.full(len(block), -1, np.int64)
-        asked = _key(block, entered)
-        row = np.maximum(np.searchsorted(self.keys, asked, side="right") - 1, 0)
-        key = self.keys.take(row)
-        is_of_block = (key >> _LOW_BITS == asked >> _LOW_BITS) & (key <= asked)
-        return np.where(is_of_block, self.mapping.take(row), -1)
-
-
 def _changes(
     block: NDArray[np.int64], row: NDArray[np.int64], tree: VersionTree, made: MadeMappings
-) -> _Changes:
-    """Turn the nested intervals of each block into a table of where the innermost one changes.
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Turn the nested intervals of each block into a table of the changes of the innermost one.
 
-    Args:
-        block: i64[k].
-        row: i64[k] row of `made` that is filed there.
-        tree: how the versions descend from each other.
+    `row` i64[k] of `made` are filed in the blocks.
+
+    Returns:
+        u64[c] keys of block and version entered, ascending, and i64[c] the mapping from there on.
     """
     version = made.version.take(row)
     keys = np.concatenate(
         (_key(block, tree.enter.take(version)), _key(block, tree.leave.take(version)))
     )
-    # Mappings that close where others open do so first; those made later in a version are inside.
+    # A mapping closes before another opens at the same key; one made later in a version is inside.
     opened = np.concatenate((made.mapping.take(row), np.full(len(row), -1)))
     order = np.lexsort((opened, keys))
     keys, opened = keys.take(order), opened.take(order)
     is_opening = opened >= 0
     depth = np.cumsum(np.where(is_opening, 1, -1))
-    # The innermost open interval is the last that was opened to this depth.
+    # The innermost open interval is the last that opened at this depth.
     by_depth = np.argsort(depth, kind="stable")
     opening = np.where(is_opening.take(by_depth), np.arange(len(by_depth)), 0)
     innermost = np.empty(len(keys), np.int64)
     innermost[by_depth] = opened.take(by_depth.take(np.maximum.accumulate(opening)))
     innermost[depth == 0] = -1
     is_last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
-    return _Changes(keys[is_last], innermost[is_last])
+    return keys[is_last], innermost[is_last]
 
 
 def _key(block: NDArray[np.int64], version: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -1,24 +1,23 @@
 """Samples and timeline → distinct hits: process, thread, address and mode, with their samples.
 
-Every sample is in exactly one row. The kernel writes a CPU's samples in chronological order and a
-task stays on a CPU for many of them, so times and tasks are looked up once a run of neighbouring
-samples of one task. Samples of one process row, thread name, space, mode, event and label are a
-group: `SampleGroups` names each sample's group block by block without ever holding a group a
-sample. Group and address make one u64 key a sample, which is counted. Nothing about an address or
-the number of groups is assumed: what does not fit 64 bits is ranked first.
+Every sample is in exactly one row. The kernel writes a CPU's samples in chronological order, and a
+task stays on a CPU for many of them, so times and tasks are looked up once for each run of
+neighbouring samples of one task. Samples of one process row, thread name, space, mode, event and
+label are a group: `SampleGroups` yields the groups of samples block by block, so no column holds
+them all. Group and address become one u64 key per sample, and equal keys are counted. Groups and
+addresses that do not fit 64 bits are replaced by their ranks.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.grouping import counted, exact_sums
 from prospect.columns.sorting import distinct, run_lengths, run_starts
-from prospect.events.record_columns import Samples
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.events.record_columns import Samples
     from prospect.spaces.task_timeline import Timeline
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
 BLOCK_SAMPLES = 1 << 16
-# Where the low half of a word is in memory.
+# The place of a word's low half in memory.
 _LOW_HALF = int(sys.byteorder == "big")
 
 
@@ -54,7 +54,7 @@ class TaskRuns(Record):
 
 
 def task_runs(samples: Samples) -> Iterator[TaskRuns]:
-    """Cut the samples into runs, block by block; a run never reaches over a block's end."""
+    """Cut the samples into runs, block by block; a run ends with its block at the latest."""
     for first_sample in range(0, len(samples), BLOCK_SAMPLES):
         task = samples.task[first_sample : first_sample + BLOCK_SAMPLES]
         time_ns = samples.time_ns[first_sample : first_sample + BLOCK_SAMPLES]
@@ -74,17 +74,17 @@ def task_runs(samples: Samples) -> Iterator[TaskRuns]:
 
 
 def task_pid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the pid of each task word, i32; -1 if the kernel could not say."""
+    """Return the pid of each task word, i32; -1 if the kernel did not know it."""
     return _halves(task, _LOW_HALF)
 
 
 def task_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the tid of each task word, i32; -1 if the kernel could not say."""
+    """Return the tid of each task word, i32; -1 if the kernel did not know it."""
     return _halves(task, 1 - _LOW_HALF)
 
 
 def viewed_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the same, i32, as a view of the words, which stay in memory with it."""
+    """Return the tid of each task word, i32, as a view of the words."""
     return np.ascontiguousarray(task).view(np.int32)[1 - _LOW_HALF :: 2]
 
 
@@ -97,11 +97,11 @@ KEY_BITS = 64
 # The largest virtual addresses in common use: 52 bits on arm64 (LVA); x86-64 has 47.
 _ADDRESS_BITS = 52
 
-# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event; then,
-# as far as there are labels, the label.
+# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, the event and, if there
+# are labels, the label.
 _SIGN_SHIFT = 3
 _EVENT_SHIFT = 4
-# Larger tables than these cost more than to sort what they are indexed by.
+# Sorting the index costs less than larger tables than these.
 _MOST_KINDS = 1 << 22
 _FEW_KINDS = 1 << 8
 _MOST_GROUPS = 1 << 25
@@ -114,7 +114,7 @@ def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def group_bits(largest_address: int) -> int:
-    """Return how many bits a key has for the group, next to folded addresses of this size."""
+    """Return how many bits of a key are for the group if folded addresses have this size."""
     return KEY_BITS - min(largest_address.bit_length(), _ADDRESS_BITS)
 
 
@@ -154,8 +154,12 @@ def look_up_tasks(
         is_settled &= is_named
         if not is_settled.all():
             each = np.repeat(code, length)
+            # Something changes within these runs: look up each of their samples.
             rows = np.flatnonzero(np.repeat(~is_settled, length))
-            each[rows] = code_of(*_look_up_each(samples, timeline, runs.first_sample + rows))
+            task = samples.task.take(runs.first_sample + rows)
+            time_ns = samples.time_ns.take(runs.first_sample + rows)
+            change = timeline.processes.find(task_pid(task), time_ns)
+            each[rows] = code_of(change, timeline.threads.find(task_tid(task), time_ns))
             start = run_starts(each)
             code, length = each.take(start), run_lengths(start, len(each))
         lengths.append(length)
@@ -169,25 +173,14 @@ def look_up_tasks(
     )
 
 
-def _look_up_each(
-    samples: Samples, timeline: Timeline, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the changes in force for single samples, of runs within which something changes."""
-    task, time_ns = samples.task.take(rows), samples.time_ns.take(rows)
-    return (
-        timeline.processes.find(task_pid(task), time_ns),
-        timeline.threads.find(task_tid(task), time_ns),
-    )
-
-
 class _Kinds(Record):
     """The kinds of all samples.
 
     Attributes:
         code: u8[n] or u32[n] of each sample.
-        codes: how many codes there are, not all of which occur.
-        present: i64[k] those that occur.
-        kind, label: i64[k] what these are.
+        codes: the number of codes, not all of which occur.
+        present: i64[k] the codes that occur.
+        kind, label: i64[k] their kinds and labels.
         largest_address: the largest of the samples' `folded` addresses.
     """
 
@@ -200,17 +193,18 @@ class _Kinds(Record):
 
     @property
     def is_user(self) -> NDArray[np.bool_]:
-        """Which of the kinds that occur are of user mode, bool[k]."""
+        """Which of the codes that occur are of user mode, bool[k]."""
         mode = self.kind & abi.PERF_RECORD_MISC_CPUMODE_MASK
         is_user: NDArray[np.bool_] = mode == abi.PERF_RECORD_MISC_USER
         return is_user
 
 
 class SampleGroups(Record):
-    """The group of every sample. Group numbers are below `limit`, but not all of them occur.
+    """The group of every sample.
 
     Attributes:
-        limit: number of kinds met times number of pairs, or of those that occur.
+        limit: group numbers are below this: the number of codes that occur times that of pairs, or
+            the number of groups that occur.
         largest_address: the largest of the samples' `folded` addresses.
     """
 
@@ -218,7 +212,8 @@ class SampleGroups(Record):
     largest_address: int
     _tasks: TaskStates
     _kinds: _Kinds
-    # Per code: where its pairs begin among the groups; whether they count as others alike do.
+    # Per code: where its pairs begin among the groups, and in `_member`, which has all pairs twice:
+    # themselves, and the first one alike.
     _base: NDArray[np.int64]
     _member_base: NDArray[np.int64]
     _member: NDArray[np.int64]
@@ -251,8 +246,14 @@ class SampleGroups(Record):
         number[met] = np.arange(len(met))
         return replace(self, limit=len(met), _number=number, _met=met)
 
-    def describe(self, group: NDArray[np.int64], timeline: Timeline) -> GroupColumns:
-        """Say what each of these groups is."""
+    def describe(
+        self, group: NDArray[np.int64], timeline: Timeline
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+        """Describe some groups.
+
+        Returns:
+            Columns as in `Attribution`, and bool[h] which groups' addresses have their top bit set.
+        """
         if self._met is not None:
             group = self._met.take(group)
         pairs = max(len(self._tasks.change), 1)
@@ -261,32 +262,16 @@ class SampleGroups(Record):
         pair = group % pairs
         change = self._tasks.change.take(pair)
         is_user = self._kinds.is_user.take(row)
-        return GroupColumns(
-            process_row=timeline.process_row.take(change),
-            comm=self._tasks.comm.take(pair).astype(np.int32),
-            space=np.where(is_user, timeline.space.take(change), np.int32(-1)),
-            epoch=np.where(is_user, timeline.epoch.take(change), np.int32(-1)),
-            mode=(kind & abi.PERF_RECORD_MISC_CPUMODE_MASK).astype(np.uint8),
-            event=(kind >> _EVENT_SHIFT).astype(np.uint16),
-            label=self._kinds.label.take(row).astype(np.uint16),
-            is_negative=(kind >> _SIGN_SHIFT & 1).astype(np.bool_),
-        )
-
-
-class GroupColumns(Record):
-    """Columns of groups, as in `attribution.Attribution`.
-
-    `is_negative` bool[h]: which groups' addresses have their top bit set.
-    """
-
-    process_row: NDArray[np.int32]
-    comm: NDArray[np.int32]
-    space: NDArray[np.int32]
-    epoch: NDArray[np.int32]
-    mode: NDArray[np.uint8]
-    event: NDArray[np.uint16]
-    label: NDArray[np.uint16]
-    is_negative: NDArray[np.bool_]
+        columns = {
+            "process_row": timeline.process_row.take(change),
+            "comm": self._tasks.comm.take(pair).astype(np.int32),
+            "space": np.where(is_user, timeline.space.take(change), np.int32(-1)),
+            "epoch": np.where(is_user, timeline.epoch.take(change), np.int32(-1)),
+            "mode": (kind & abi.PERF_RECORD_MISC_CPUMODE_MASK).astype(np.uint8),
+            "event": (kind >> _EVENT_SHIFT).astype(np.uint16),
+            "label": self._kinds.label.take(row).astype(np.uint16),
+        }
+        return columns, (kind >> _SIGN_SHIFT & 1).astype(np.bool_)
 
 
 def group_samples(
@@ -295,10 +280,10 @@ def group_samples(
     label: NDArray[np.uint16] | None,
     runs: Iterable[TaskRuns] | None = None,
 ) -> SampleGroups:
-    """Group the samples; the spaces of all but user mode are one, and it is -1."""
+    """Group the samples; outside user mode all spaces are -1."""
     tasks = look_up_tasks(samples, timeline, runs)
     kinds = _find_kinds(samples, label)
-    # Outside user mode epochs do not matter: there the first of all equal pairs is for all of them.
+    # Outside user mode epochs do not matter: the first of all pairs that are alike is for all.
     row = timeline.process_row.take(tasks.change).astype(np.int64)
     alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 1) + tasks.comm
     _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)
@@ -352,10 +337,8 @@ def _find_kinds(samples: Samples, label: NDArray[np.uint16] | None) -> _Kinds:
     return _Kinds(code, codes, present, present % kinds, present // kinds, largest)
 
 
-# Each chunk of groups costs a pass over the samples; from here on ranking costs less.
+# Each chunk of groups costs a pass over the samples: ranking costs less than more of them.
 _CHUNKS = 16
-
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class KeyPart(Record):
@@ -363,9 +346,9 @@ class KeyPart(Record):
 
     Attributes:
         rows: i64[k] the samples; None for all of the recording, in order.
-        address_bits: how many bits of a key the address has.
-        groups: u64 what a key's group is a row of; None if the key says group - `first_group`.
-        addresses: u64 what a key's address is a row of; None if it is the address.
+        address_bits: bits of the address in a key.
+        groups: u64, of which a key has the row of its group; None if it has group - `first_group`.
+        addresses: u64, of which a key has the row of its address; None if it has the address.
     """
 
     keys: NDArray[np.uint64]
@@ -376,7 +359,7 @@ class KeyPart(Record):
     addresses: NDArray[np.uint64] | None = None
 
     def unpack(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return the groups and folded addresses of keys, whose memory the addresses take."""
+        """Return the groups and folded addresses of keys; the addresses reuse the keys' memory."""
         group = (keys >> np.uint64(self.address_bits)).view(np.int64)
         address = keys
         address &= np.uint64((1 << self.address_bits) - 1)
@@ -391,7 +374,7 @@ def key_parts(
 ) -> Iterator[KeyPart]:
     """Pack the samples, in parts that share no (group, address).
 
-    With `may_spend` nobody needs the addresses any more, and their memory may be used.
+    With `may_spend` the keys may overwrite the samples' addresses.
     """
     for_group = group_bits(groups.largest_address)
     address_bits = KEY_BITS - for_group
@@ -400,63 +383,54 @@ def key_parts(
     if chunks == 1 and fits:
         is_usable = may_spend and samples.ip.flags.writeable and samples.ip.flags.c_contiguous
         keys = samples.ip if is_usable else np.empty(len(samples), np.uint64)
-        _pack_all(samples, groups, address_bits, keys)
+        for first, group in groups.blocks():
+            block = slice(first, first + BLOCK_SAMPLES)
+            key = np.left_shift(group, np.uint64(address_bits), out=group)
+            np.bitwise_or(key, folded(samples.ip[block]), out=keys[block])
         yield KeyPart(keys, None, address_bits)
         return
     if chunks > _CHUNKS:
         chunks, address_bits = 0, 0
     for chunk in range(chunks):
-        rows, group, address = _select(samples, groups, address_bits, for_group, chunk)
-        keys = (group << np.uint64(address_bits)) | address
-        yield KeyPart(keys, rows, address_bits, chunk << for_group)
+        first_group = chunk << for_group
+        chosen = range(first_group, first_group + (1 << for_group))
+        rows, group, address = _select(samples, groups, address_bits, chosen)
+        keys = (group - np.uint64(first_group) << np.uint64(address_bits)) | address
+        yield KeyPart(keys, rows, address_bits, first_group)
     if not chunks or not fits:
         yield _ranked(samples, groups, address_bits)
 
 
-def _pack_all(
-    samples: Samples, groups: SampleGroups, address_bits: int, keys: NDArray[np.uint64]
-) -> None:
-    """Write the samples' keys, which may be where their addresses are."""
-    for first, group in groups.blocks():
-        block = slice(first, first + BLOCK_SAMPLES)
-        key = np.left_shift(group, np.uint64(address_bits), out=group)
-        np.bitwise_or(key, folded(samples.ip[block]), out=keys[block])
-
-
 def _select(
-    samples: Samples, groups: SampleGroups, address_bits: int, group_bits: int, chunk: int
+    samples: Samples, groups: SampleGroups, address_bits: int, chosen: range | None
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return rows, group within the chunk and address of a chunk's samples that fit a key."""
-    rows, chosen, addresses = [], [], []
+    """Return rows, groups and folded addresses of some samples.
+
+    They are those of the chosen groups whose addresses fit a key, or all whose addresses do not.
+    With 0 `address_bits` none fits.
+    """
+    parts = []
     for first, group in groups.blocks():
         address = folded(samples.ip[first : first + BLOCK_SAMPLES])
-        is_chosen = group >> np.uint64(group_bits) == chunk
-        is_chosen &= address >> np.uint64(address_bits) == 0
-        picked = np.flatnonzero(is_chosen)
-        rows.append(first + picked)
-        chosen.append(group.take(picked) & np.uint64((1 << group_bits) - 1))
-        addresses.append(address.take(picked))
-    return np.concatenate(rows), np.concatenate(chosen), np.concatenate(addresses)
+        fits = address >> np.uint64(address_bits) == 0
+        if chosen is not None:
+            fits &= (group >= chosen.start) & (group < chosen.stop)
+            picked = np.flatnonzero(fits)
+        else:
+            picked = np.flatnonzero(~fits) if address_bits else np.arange(len(group))
+        parts.append((first + picked, group.take(picked), address.take(picked)))
+    rows, group, address = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return rows, group, address
 
 
 def _ranked(samples: Samples, groups: SampleGroups, address_bits: int) -> KeyPart:
-    """Pack what has longer addresses, by rank: two ranks of up to 2^32 samples fit a key.
-
-    With 0 `address_bits` that is every sample.
-    """
-    rows, chosen, addresses = [], [], []
-    for first, group in groups.blocks():
-        address = folded(samples.ip[first : first + BLOCK_SAMPLES])
-        is_chosen = address >> np.uint64(address_bits) > 0 if address_bits else address >= 0
-        picked = np.flatnonzero(is_chosen)
-        rows.append(first + picked)
-        chosen.append(group.take(picked))
-        addresses.append(address.take(picked))
-    groups_met, group_rank = np.unique(np.concatenate(chosen), return_inverse=True)
-    addresses_met, address_rank = np.unique(np.concatenate(addresses), return_inverse=True)
+    """Pack samples whose addresses do not fit, by rank: two ranks of up to 2^32 fit a key."""
+    rows, group, address = _select(samples, groups, address_bits, None)
+    groups_met, group_rank = np.unique(group, return_inverse=True)
+    addresses_met, address_rank = np.unique(address, return_inverse=True)
     bits = max(len(addresses_met) - 1, 0).bit_length()
     keys = (group_rank.view(np.uint64) << np.uint64(bits)) | address_rank.view(np.uint64)
-    return KeyPart(keys, np.concatenate(rows), bits, groups=groups_met, addresses=addresses_met)
+    return KeyPart(keys, rows, bits, groups=groups_met, addresses=addresses_met)
 
 
 class Attribution(Record):
@@ -502,15 +476,15 @@ def attribute(
     """Count the samples by process row, thread name, space, epoch, mode, event, label and address.
 
     Args:
-        samples: in any order; costs least where neighbours are of one task, as recorded.
-        timeline: of the same recording. A task that it never heard of gets process row -1.
+        samples: in any order; the recorded order, in which neighbours are of one task, costs least.
+        timeline: of the same recording. A task that it does not have gets process row -1.
         label: u16[n] something more that separates samples.
-        runs: of these samples, if they were cut into runs before.
-        may_spend: whether nobody needs the samples' addresses any more: they may be overwritten.
+        runs: the runs of these samples, if known.
+        may_spend: whether the samples' addresses may be overwritten.
     """
     groups = group_samples(samples, timeline, label, runs)
     sample_row = np.empty(len(samples), np.int32)
-    tables: list[_Distinct] = []
+    tables = []
     rows = 0
     for part in key_parts(samples, groups, may_spend=may_spend):
         table, place = _count(part, samples.period, rows)
@@ -518,46 +492,36 @@ def attribute(
             sample_row = place
         else:
             sample_row[part.rows] = place
-        rows += len(table.count)
+        rows += len(table[0])
         tables.append(table)
-    group = _joined([table.group for table in tables])
+    group, address, count, period = (
+        columns[0] if len(columns) == 1 else np.concatenate(columns)
+        for columns in zip(*tables, strict=True)
+    )
     starts = run_starts(group)
     length = run_lengths(starts, len(group))
-    columns = groups.describe(group.take(starts), timeline)
-    address = _joined([table.address for table in tables])
-    np.invert(address, out=address, where=columns.is_negative.repeat(length))
+    columns, is_negative = groups.describe(group.take(starts), timeline)
+    np.invert(address, out=address, where=is_negative.repeat(length))
     return Attribution(
-        process_row=columns.process_row.repeat(length),
-        comm=columns.comm.repeat(length),
-        space=columns.space.repeat(length),
-        epoch=columns.epoch.repeat(length),
-        mode=columns.mode.repeat(length),
-        event=columns.event.repeat(length),
-        label=columns.label.repeat(length),
+        **{name: column.repeat(length) for name, column in columns.items()},
         address=address,
-        count=_joined([table.count for table in tables]),
-        period=_joined([table.period for table in tables]),
+        count=count,
+        period=period,
         sample_row=sample_row,
     )
 
 
-def _joined(columns: list[NDArray[_Scalar]]) -> NDArray[_Scalar]:
-    return columns[0] if len(columns) == 1 else np.concatenate(columns)
-
-
-class _Distinct(Record):
-    """Distinct hits of one part of the samples; addresses are folded."""
-
-    group: NDArray[np.int64]
-    address: NDArray[np.uint64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
-
-
 def _count(
     part: KeyPart, period: NDArray[np.uint64], first_row: int
-) -> tuple[_Distinct, NDArray[np.int32]]:
-    """Count a part's keys and add up the periods; number its samples' rows from `first_row`."""
+) -> tuple[
+    tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
+    NDArray[np.int32],
+]:
+    """Count a part's keys and add up the periods; number its samples' rows from `first_row`.
+
+    Returns:
+        Group, folded address, count and period of each distinct key; and i32[k] the samples' rows.
+    """
     is_constant = period.strides == (0,) or not np.count_nonzero(period != period[:1])
     keys = counted(part.keys, may_spend=True)
     if is_constant:
@@ -567,33 +531,4 @@ def _count(
         summed = exact_sums(keys.place, chosen.view(np.int64), len(keys.value))
     place = keys.place
     place += np.int32(first_row)
-    return _Distinct(*part.unpack(keys.value), keys.rows, summed), place
-
-
-def programs_at(
-    timeline: Timeline,
-    pid: NDArray[np.int32],
-    tid: NDArray[np.int32],
-    time_ns: NDArray[np.uint64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the process row of each thread at a time, and the row of its name, i32[n] each.
-
-    Args:
-        timeline: who was what, when.
-        pid: their processes.
-        tid: their numbers.
-    """
-    count = len(tid)
-    nothing = np.zeros(count, np.uint64)
-    moments = Samples(
-        ip=nothing,
-        task=pid.astype(np.uint32) | tid.astype(np.uint64) << np.uint64(32),
-        time_ns=time_ns,
-        mode=np.zeros(count, np.uint8),
-        cpu=np.zeros(count, np.uint16),
-        period=nothing,
-        event=np.zeros(count, np.uint16),
-        clock=np.zeros(count, np.uint8),
-    )
-    at = attribute(moments, timeline)
-    return at.process_row.take(at.sample_row), at.comm.take(at.sample_row)
+    return (*part.unpack(keys.value), keys.rows, summed), place

@@ -1,9 +1,9 @@
-"""Code that a process says it wrote → separate mappings, at their times.
+"""Code that a process logged → separate mappings, at their times.
 
-Each piece of code that a JIT logged becomes a mapping, so that time decides what was at an address
-as it does for libraries. A JIT changes the protection of its memory around every
-write, and each time the kernel records an anonymous mapping of all of it. That memory holds the
-code still: such records are cut around it.
+Each piece of code that a JIT logged becomes a mapping, so look-ups include the time, as for
+libraries. A JIT changes the protection of its memory around every write, and each time the kernel
+records an anonymous mapping of all of it. The memory still holds the code, so such records are cut
+around it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prospect.events.record_columns import Events
 
-# More than a JIT that toggles 64 KiB a thousand times a second for minutes comes to.
+# More than the pieces of a JIT that toggles 64 KiB a thousand times a second for minutes.
 _MOST_PIECES = 1 << 20
 
 
@@ -33,10 +33,9 @@ class CodeLoads(Record):
 
     Attributes:
         name: of the object that the record gives as the code's file.
-        begin_order: the record from which on the process is known to log, by `Mmaps.order`.
-        end_ns: when it became another program.
+        begin_order: the record from which on the process logs, by `Mmaps.order`.
+        end_ns: when the process became another program.
         time_ns: u64[n] when each piece was written.
-        start, length, pgoff: u64[n].
     """
 
     pid: int
@@ -55,8 +54,8 @@ def insert_code_loads(
     """Return events in which the code is mapped.
 
     Args:
-        logs: of one process and one program each.
-        is_anonymous: bool[k], of `events.names`: whether a mapping of this name is no file's.
+        logs: each of one process and one program.
+        is_anonymous: bool[k] which of `events.names` are of anonymous memory.
     """
     mmaps, tasks = events.mmaps, events.tasks
     names = list(events.names)
@@ -70,7 +69,7 @@ def insert_code_loads(
         name: np.concatenate([getattr(table, name) for table in added])
         for name in field_names(mmaps)
     }
-    # Between two records there is room for everything that is added.
+    # Leave room for all added records between two records.
     room = len(joined["order"]) + 1
     side_order = np.concatenate((tasks.order, events.mmaps.order))
     side_time = np.concatenate((tasks.time_ns, events.mmaps.time_ns))
@@ -133,8 +132,8 @@ def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -
         first, last = mmaps.start[one], mmaps.start[one] + mmaps.length[one]
         low = np.searchsorted(start, first - min(longest, first))
         high = np.searchsorted(start, last)
-        stands = (time_ns[low:high] <= mmaps.time_ns[one]) & (end[low:high] > first)
-        at = np.flatnonzero(stands) + low
+        is_there = (time_ns[low:high] <= mmaps.time_ns[one]) & (end[low:high] > first)
+        at = np.flatnonzero(is_there) + low
         if not len(at):
             continue
         gaps = _gaps(int(first), int(last), start.take(at).tolist(), end.take(at).tolist())
@@ -147,7 +146,7 @@ def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -
     kept = np.ones(len(mmaps.start), np.bool_)
     kept[row] = False
     chosen = np.concatenate((np.flatnonzero(kept), np.array(row, np.int64)))
-    # The columns are new ones: nobody else has them yet.
+    # These columns are new, so they may be changed.
     cut = gather(mmaps, chosen)
     bounds = np.array(pieces, np.uint64)
     fresh = slice(len(chosen) - len(row), None)
@@ -158,7 +157,7 @@ def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -
 
 
 def _gaps(first: int, last: int, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
-    """Return the parts of [first, last) in none of the ranges, which rise by start."""
+    """Return the parts of [first, last) outside of the ranges, which ascend by start."""
     gaps = []
     for start, end in zip(starts, ends, strict=True):
         if start > first:

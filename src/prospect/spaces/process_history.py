@@ -1,8 +1,8 @@
 """Side records → `ProcessHistory`: the processes, thread names and address spaces of a recording.
 
-`attribution` asks its timeline, and later stages its address spaces. Records win over the snapshot
-that raced with them. Most mappings are of programs that were started and map next to what they
-have: `started_mappings` finds those all at once, and only the others are replayed one by one.
+`attribution` reads the timeline, and later stages the address spaces. Records win over the snapshot
+that raced with them. Most mappings are of started programs and cover no other mapping:
+`started_mappings` finds those all at once, and only the others are replayed one by one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from prospect.records import Record, replace
 from prospect.spaces.address_spaces import (
     MadeMappings,
     build_address_spaces,
-    describe_mappings,
     file_by_tree,
     is_of_kernel,
+    mappings_of,
     number_versions,
 )
 from prospect.spaces.attribution import task_pid, task_runs, task_tid
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prospect.spaces.attribution import TaskRuns
     from prospect.spaces.replay import ProcessRows
 
-# Below it a record's place among all, above it the rank of its pid.
+# Bits of a record's place among all, in a key with the rank of its pid.
 _PLACE_BITS = 32
 
 _NAME_OF_IDLE = b"swapper"
@@ -44,7 +44,7 @@ _NAME_OF_UNKNOWN = b"unknown"
 
 
 class Started(Record):
-    """Which mappings are such, and which are not.
+    """Mappings of programs that fork no process and never map over a mapping.
 
     Attributes:
         mapping: i64[k] ascending.
@@ -58,12 +58,12 @@ class Started(Record):
 
 
 def started_mappings(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> Started:
-    """Find the mappings of programs that fork no process and never map over what they have."""
+    """Find the mappings of programs that fork no process and never map over a mapping."""
     in_time = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
     place = np.empty_like(in_time)
     place[in_time] = np.arange(len(in_time))
     of_task, of_mmap = place[: len(tasks.order)], place[len(tasks.order) :]
-    is_live = tasks.time_ns > 0  # a snapshot says who runs, not that anything began
+    is_live = tasks.time_ns > 0  # a snapshot lists processes that began before
     is_birth = (tasks.kind == TASK_FORK) & (tasks.pid != tasks.parent_pid) & is_live
     begin = np.flatnonzero(is_birth | (tasks.kind == TASK_EXEC) & is_live)
     key = _key(ids.find(tasks.pid.take(begin)), of_task.take(begin))
@@ -71,28 +71,28 @@ def started_mappings(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskId
     key, begin = key.take(order), begin.take(order)
     is_plain = ~is_birth.take(begin)
     forks = np.flatnonzero(is_birth)
-    parent = _stretch(key, ids.find(tasks.parent_pid.take(forks)), of_task.take(forks))
+    parent = _begin_before(key, ids.find(tasks.parent_pid.take(forks)), of_task.take(forks))
     is_plain[parent[parent >= 0]] = False
-    stretch = _stretch(key, ids.find(mmaps.pid), of_mmap)
-    # The last entry is that of mappings before any exec or fork of their process.
-    found = np.flatnonzero(np.append(is_plain, False).take(stretch))
-    stretch = stretch.take(found)
-    filed = file_by_tree(stretch, mappings.start.take(found), mappings.end.take(found), len(begin))
-    is_apart = ~filed.overlaps.take(stretch)
+    program = _begin_before(key, ids.find(mmaps.pid), of_mmap)
+    # The last entry is for mappings before any exec or fork of their process.
+    found = np.flatnonzero(np.append(is_plain, False).take(program))
+    program, start, end = program.take(found), mappings.start.take(found), mappings.end.take(found)
+    *_, overlaps = file_by_tree(program, start, end, len(begin))
+    is_apart = ~overlaps.take(program)
     found = found[is_apart]
     is_other = np.ones(len(mmaps.start), np.bool_)
     is_other[found] = False
-    return Started(found, begin.take(stretch[is_apart]), np.flatnonzero(is_other))
+    return Started(found, begin.take(program[is_apart]), np.flatnonzero(is_other))
 
 
 def _key(rank: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:
     return rank << _PLACE_BITS | place
 
 
-def _stretch(
+def _begin_before(
     begins: NDArray[np.int64], rank: NDArray[np.int64], place: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return which begin of its pid each record is after, i64[n], -1 for none."""
+    """Return the last of the `begins` of its pid before each record, i64[n], -1 for none."""
     if not len(begins):
         return np.full(len(rank), -1)
     row = np.searchsorted(begins, _key(rank, place)) - 1
@@ -101,17 +101,14 @@ def _stretch(
 
 
 class ProcessHistory(Record):
-    """Everything that existed while the samples were taken.
+    """Processes, threads and mappings of a recording, at each time.
 
     Attributes:
-        processes: a row for each life of a pid.
-        timeline: who was what, when.
-        address_spaces: the mapping at an address of a space in an epoch.
-        mappings: what `AddressSpaces.locate` returns rows of.
+        mappings: `AddressSpaces.locate` returns rows of these.
         kernel_mappings: text of the kernel and its modules, in chronological order.
         names: the recording's names, and after them ``swapper``, ``:PID`` and the like for
             tasks that no record names.
-        runs: of the recording's samples, by their tasks and times.
+        runs: runs of the recording's samples.
     """
 
     processes: ProcessRows
@@ -127,18 +124,18 @@ class ProcessHistory(Record):
 def build_spaces(events: Events) -> ProcessHistory:
     """Replay a recording's side records.
 
-    Every task that has a sample gets a process row and a thread name, records or not. Takes about
-    2 µs a record of a task, a tenth of that for most mappings, and a pass over the samples' task
-    words.
+    Every task that has a sample gets a process row and a thread name, even if no record names it.
+    Takes about 2 µs a record of a task, and a tenth of that for most mappings.
     """
     runs = list(task_runs(events.samples))
-    sampled = _sampled_tasks(runs)
+    tasks_of_runs = [distinct(one.task) for one in runs]
+    sampled = distinct(np.concatenate([np.empty(0, np.uint64), *tasks_of_runs]))
     sampled_pid, sampled_tid = task_pid(sampled), task_tid(sampled)
     tasks, mmaps = events.tasks, events.mmaps
     columns = (tasks.pid, tasks.tid, tasks.parent_pid, tasks.parent_tid, mmaps.pid)
     ids = collect_ids(*columns, sampled_pid, sampled_tid)
     tasks, user_mmaps = _records_to_replay(tasks, mmaps, ids)
-    mappings = _as_mappings(user_mmaps)
+    mappings = mappings_of(user_mmaps)
     started = started_mappings(tasks, user_mmaps, mappings, ids)
     one_by_one = gather(user_mmaps, started.other), gather(mappings, started.other)
     replay = Replay(_side_records(tasks, *one_by_one, ids), len(ids))
@@ -146,9 +143,9 @@ def build_spaces(events: Events) -> ProcessHistory:
     pid_rank, tid_rank = ids.find(sampled_pid), ids.find(sampled_tid)
     for pid in distinct(pid_rank).tolist():
         replay.known_row(pid)
-    names = _Names(events.names, ids)
+    names = list(events.names)
     timeline = _freeze_timeline(replay, ids, _thread_ids(replay, ids, pid_rank, tid_rank), names)
-    name = names.fill(replay.processes.name, replay.processes.pid)
+    name = _fill_names(names, ids, replay.processes.name, replay.processes.pid)
     process_row, made = _made_mappings(replay, started, mappings, len(tasks.order))
     spaces = replay.spaces
     return ProcessHistory(
@@ -158,30 +155,20 @@ def build_spaces(events: Events) -> ProcessHistory:
             np.array(spaces.version_space, np.int64), number_versions(spaces.version_parent), made
         ),
         mappings=replace(mappings, process_row=process_row),
-        kernel_mappings=_as_mappings(
+        kernel_mappings=mappings_of(
             gather(mmaps, np.flatnonzero(is_of_kernel(mmaps) & (mmaps.length > 0)))
         ),
-        names=names.names,
+        names=names,
         build_ids=events.build_ids,
         runs=runs,
     )
 
 
-def _as_mappings(mmaps: Mmaps) -> Mappings:
-    return describe_mappings(mmaps, np.full(len(mmaps.start), -1, np.int32))
-
-
-def _sampled_tasks(all_runs: list[TaskRuns]) -> NDArray[np.uint64]:
-    """Return the distinct task words of the samples."""
-    met = [distinct(runs.task) for runs in all_runs]
-    return distinct(np.concatenate(met)) if met else np.empty(0, np.uint64)
-
-
 def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks, Mmaps]:
-    """Leave out what describes no process, and what a snapshot says of one that it raced with.
+    """Leave out records of no process, and the snapshot's records of processes that it raced with.
 
-    If the first record of a pid is its birth, it was born after they were switched
-    on and the snapshot, which came later but bears time 0, saw it in the middle of its life.
+    If the first record of a pid is its birth, it was born after recording began. The snapshot,
+    which came later but has time 0, then saw it in the middle of its life.
     """
     keep_task = (tasks.pid >= 0) & (tasks.tid >= 0)
     keep_mmap = ~is_of_kernel(mmaps) & (mmaps.length > 0)
@@ -235,42 +222,33 @@ def _number_contents(mappings: Mappings) -> NDArray[np.int64]:
 def _thread_ids(
     replay: Replay, ids: TaskIds, pid_rank: NDArray[np.int64], tid_rank: NDArray[np.int64]
 ) -> TaskIds:
-    """Let threads that no record names go by their process's name."""
+    """Give threads that no record names their process's name."""
     rank = np.arange(len(ids), dtype=np.int32)
     for pid, tid in zip(pid_rank.tolist(), tid_rank.tolist(), strict=True):
-        if tid and not replay.is_named(tid):
+        if tid and not replay.is_named[tid]:
             rank[tid] = pid
     return with_ranks(ids.ids, rank)
 
 
-class _Names:
-    """The recording's names, and those made up for tasks that have none."""
-
-    def __init__(self, recorded: list[bytes], ids: TaskIds) -> None:
-        self.names = list(recorded)
-        self._ids = ids.ids
-        self._row: dict[bytes, int] = {}
-
-    def fill(self, name: list[int], rank: list[int]) -> NDArray[np.int32]:
-        """Return rows of `names`, with a made-up name for each task instead of -1."""
-        filled = np.array(name, np.int32)
-        for row in np.flatnonzero(filled < 0).tolist():
-            filled[row] = self._made_up(int(self._ids[rank[row]]))
-        return filled
-
-    def _made_up(self, number: int) -> int:
-        if not self._row:
-            self._row = {name: row for row, name in enumerate(self.names)}
-        special = {0: _NAME_OF_IDLE, -1: _NAME_OF_UNKNOWN}
-        name = special.get(number, b":%d" % number)
-        row = self._row.setdefault(name, len(self.names))
-        if row == len(self.names):
-            self.names.append(name)
-        return row
+def _fill_names(
+    names: list[bytes], ids: TaskIds, name: list[int], rank: list[int]
+) -> NDArray[np.int32]:
+    """Return rows of `names`, with a made-up name, which it adds to them, for each task with -1."""
+    filled = np.array(name, np.int32)
+    missing = np.flatnonzero(filled < 0).tolist()
+    row_of = {name: row for row, name in enumerate(names)} if missing else {}
+    special = {0: _NAME_OF_IDLE, -1: _NAME_OF_UNKNOWN}
+    for row in missing:
+        number = int(ids.ids[rank[row]])
+        made_up = special.get(number, b":%d" % number)
+        filled[row] = row_of.setdefault(made_up, len(names))
+        if filled[row] == len(names):
+            names.append(made_up)
+    return filled
 
 
 def _freeze_timeline(
-    replay: Replay, processes: TaskIds, threads: TaskIds, names: _Names
+    replay: Replay, processes: TaskIds, threads: TaskIds, names: list[bytes]
 ) -> Timeline:
     process_track, change = build_track(processes, replay.state_pid, replay.state_ns)
     thread_track, comm_change = build_track(threads, replay.comm_tid, replay.comm_ns)
@@ -278,16 +256,17 @@ def _freeze_timeline(
     version = np.array(replay.state_version, np.int64)
 
     def by_change(column: list[int] | NDArray[np.int32]) -> NDArray[np.int32]:
-        # Row -1 is the last: nothing is known of ids that never occurred.
+        # Change -1, the last row, is for ids that never occurred.
         return np.append(np.array(column, np.int32), np.int32(-1)).take(change)
 
+    comm = _fill_names(names, processes, [*replay.comm_name, -1], [*replay.comm_tid, 0])
     return Timeline(
         processes=process_track,
         process_row=by_change(replay.state_row),
         space=by_change(np.array(spaces.version_space, np.int32).take(version)),
         epoch=by_change(np.array(spaces.version_epoch, np.int32).take(version)),
         threads=thread_track,
-        comm=names.fill([*replay.comm_name, -1], [*replay.comm_tid, 0]).take(comm_change),
+        comm=comm.take(comm_change),
     )
 
 
@@ -296,10 +275,8 @@ def _made_mappings(
 ) -> tuple[NDArray[np.int32], MadeMappings]:
     """Return the process row that made each mapping, i32[m], and the versions in which it did."""
     exec_row, exec_version = np.empty((2, tasks), np.int64)
-    exec_row[replay.exec_task], exec_version[replay.exec_task] = (
-        replay.exec_row,
-        replay.exec_version,
-    )
+    exec_row[replay.exec_task] = replay.exec_row
+    exec_version[replay.exec_task] = replay.exec_version
     process_row = np.empty(len(mappings), np.int32)
     process_row[started.other] = replay.mapping_row
     process_row[started.mapping] = exec_row.take(started.task)

@@ -4,15 +4,14 @@ The kernel records no unmapping: after `dlclose` a mapping ends when another one
 from then on its addresses have other symbols.
 
 This is the only Python loop over records: forks, execs, exits, names and mappings change a small
-state, and each change is noted. Everything before and after it works on whole columns (`history`),
-and so do mappings that need no look at earlier ones (`history.started_mappings`).
-Pids and tids are ranks here (`task_timeline.TaskIds`).
+state, and each change is noted. `process_history` does the rest on whole columns, including the
+mappings that need no look at earlier ones (`started_mappings`). Pids and tids are ranks here
+(`task_timeline.TaskIds`).
 
 A fork links its space to the parent's, and copies nothing (`SpaceColumns`). The mappings of a space
-at one time are disjoint, and kept as two lists by ascending address: `bounds`, start and end of
-each in turn, and `owners`, the mapping of each. A list of very many would move half of itself at
-each mapping that comes between two, so that the time of a million mappings grows with their
-square: `Blocks` keeps those in lists of bounded length.
+at one time are disjoint. Two lists have them by ascending address: `bounds`, start and end of each
+in turn, and `owners`, the mapping of each. Inserting into one list of very many takes quadratic
+time: `Blocks` keeps those in lists of bounded length.
 
 Source: ``kernel/events/core.c`` perf_event_task(), perf_event_comm(), perf_event_mmap_event()
 (Linux 6.18); the records of a snapshot, at time 0, as ``tools/perf/util/synthetic-events.c``
@@ -32,10 +31,10 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# How many parents are asked whether a mapping covers one of theirs. Beyond, it is taken to:
-# an epoch too many costs a little, one too few would change what earlier samples hit.
+# The parents that are searched for a mapping that a new one covers. If there are more, it is taken
+# to cover one: an epoch too many costs a little, one too few would move earlier samples.
 _PARENTS_ASKED = 8
-# Mappings of a list at most.
+# The most mappings in a list.
 BLOCK_MAPPINGS = 1024
 
 RUNNING_NS = (1 << 64) - 1
@@ -46,11 +45,11 @@ class SpaceColumns:
     """Address spaces and their versions as they are made (see `address_spaces`).
 
     Attributes:
-        version_space, version_parent, version_epoch: per version; parent -1 for an exec's first.
+        version_space, version_parent, version_epoch: per version; parent -1 after an exec.
         is_shared: per version, whether a fork has linked a child to it.
         process_row: per space, the process row that it belongs to.
         inherits: per space, the version that its fork saw, -1 after an exec.
-        made_in, made: version and mapping, for all that was ever placed.
+        made_in, made: version and mapping of all that was ever placed.
     """
 
     def __init__(self) -> None:
@@ -62,8 +61,8 @@ class SpaceColumns:
         self.inherits: list[int] = []
         self.made_in: list[int] = []
         self.made: list[int] = []
-        # Per space, the mappings that are in it now, without what it inherits; pieces of one
-        # that was covered in part count each. Those of a space of very many are in `_blocks`.
+        # Per space, its mappings now, without those that it inherits; a mapping that was covered
+        # in part has several pieces. Spaces of very many mappings are in `_blocks`.
         self._bounds: list[list[int]] = []
         self._owners: list[list[int]] = []
         self._blocks: dict[int, Blocks] = {}
@@ -106,8 +105,8 @@ class SpaceColumns:
     def place_apart(self, version: int, start: int, end: int, mapping: int) -> bool:
         """Put a mapping that covers nothing into a space that neither shares nor inherits any.
 
-        Nearly all are such: those of a program that was just started. False, and nothing done, for
-        another one.
+        Nearly all mappings are such: those of a program that was just started. It returns False,
+        and does nothing, for any other.
         """
         space = self.version_space[version]
         if self.is_shared[version] or self.inherits[space] >= 0 or space in self._blocks:
@@ -164,19 +163,18 @@ def place_in(bounds: list[int], owners: list[int], start: int, end: int, mapping
     if placed_apart(bounds, owners, start, end, mapping):
         return
     low, high = bisect_left(bounds, start), bisect_right(bounds, end)
-    # At an odd place an owner ends or is cut in two: one piece keeps what is outside. A
-    # piece that is covered to its first or last address is gone there.
-    first, behind = low >> 1, high + 1 >> 1
+    # At an odd place an owner ends or is cut in two: a piece remains outside of [start, end).
+    first, after = low >> 1, high + 1 >> 1
     pieces = [mapping]
     new_bounds = [start, end]
     if low & 1:
         pieces.insert(0, owners[first])
         new_bounds.insert(0, start)
     if high & 1:
-        pieces.append(owners[behind - 1])
+        pieces.append(owners[after - 1])
         new_bounds.append(end)
     bounds[low:high] = new_bounds
-    owners[first:behind] = pieces
+    owners[first:after] = pieces
 
 
 def covered_in(bounds: list[int], owners: list[int], start: int, end: int) -> list[int]:
@@ -205,8 +203,8 @@ class Blocks:
     def __init__(self, bounds: list[int], owners: list[int]) -> None:
         self._bounds = [bounds]
         self._owners = [owners]
-        # Between each two blocks, the address at which the second one begins.
-        # No mapping is on both sides of it, and no block is empty.
+        # Between each two blocks, the address at which the second one begins. No mapping is on both
+        # sides of it. No block is empty.
         self._separators: list[int] = []
 
     def lengths(self) -> list[int]:
@@ -217,7 +215,7 @@ class Blocks:
         """As `place_in`."""
         first, last = self._reached(start, end)
         if first != last:
-            # All between the outermost two is covered, and goes.
+            # The blocks between the outermost two are covered.
             for blocks in (self._bounds, self._owners):
                 blocks[first : last + 1] = [blocks[first] + blocks[last]]
             del self._separators[first:last]
@@ -255,7 +253,7 @@ class Blocks:
         self._bounds[block : block + 1] = [bounds[: 2 * middle], bounds[2 * middle :]]
         self._owners[block : block + 1] = [owners[:middle], owners[middle:]]
         self._separators.insert(block, bounds[2 * middle])
-        # Two full ones joined, and what a mapping adds: halves may be too long as well.
+        # Halves of two full blocks that were joined may be too long as well.
         self._shorten(block + 1)
         self._shorten(block)
 
@@ -270,8 +268,8 @@ class SideRecords(Record):
         task_ns: time, 0 for a snapshot's.
         task_name: row of the recording's names.
         mmap_pid, mmap_ns, mmap_start, mmap_end: pid's rank, time, addresses.
-        mmap_runs: whether a mapping is executable: loaders map a file to be read first.
-        mmap_content: what a mapping maps: a number that is the same for the same.
+        mmap_runs: whether a mapping is executable: loaders first map a file to read it.
+        mmap_content: a number that is the same for mappings of the same content.
     """
 
     kind: list[int]
@@ -291,7 +289,7 @@ class SideRecords(Record):
 
 
 class ProcessColumns:
-    """Process rows as they are born; see `ProcessRows`."""
+    """Process rows under construction; see `ProcessRows`."""
 
     def __init__(self) -> None:
         self.pid: list[int] = []
@@ -303,7 +301,7 @@ class ProcessColumns:
         self.name: list[int] = []
 
     def add(self, pid: int, parent_pid: int, parent_row: int, birth: int, start_ns: int) -> int:
-        """Append a row that is still running and has no name; return its number."""
+        """Append a row without an end and a name; return its number."""
         self.pid.append(pid)
         self.parent_pid.append(parent_pid)
         self.parent_row.append(parent_row)
@@ -319,6 +317,7 @@ class Replay:
 
     Attributes:
         processes: the process rows; their `parent_pid` is a rank, -1 if unknown.
+        is_named: whether any record, or the process's row, names this tid.
         state_pid, state_ns, state_row, state_version: changes of pids.
         comm_tid, comm_ns, comm_name: changes of thread names; -1 if none is known.
         mapping_row: process row that made each mapping.
@@ -343,7 +342,7 @@ class Replay:
         self._row = [-1] * tasks
         self._version = [-1] * tasks
         self._comm = [-1] * tasks
-        self._is_named = [False] * tasks
+        self.is_named = [False] * tasks
 
     def run(self) -> None:
         """Replay all records."""
@@ -357,13 +356,9 @@ class Replay:
         if row < 0:
             row = self.processes.add(pid, -1, -1, BIRTH_PREEXISTING, 0)
             self._enter(pid, 0, row, self.spaces.add_space(row, -1))
-            if not self._is_named[pid]:
+            if not self.is_named[pid]:
                 self._name_thread(pid, 0, -1)
         return row
-
-    def is_named(self, tid: int) -> bool:
-        """Return whether any record, or the process's row, gave this thread's name a beginning."""
-        return self._is_named[tid]
 
     def _enter(self, pid: int, time_ns: int, row: int, version: int) -> None:
         self._row[pid] = row
@@ -375,7 +370,7 @@ class Replay:
 
     def _name_thread(self, tid: int, time_ns: int, name: int) -> None:
         self._comm[tid] = name
-        self._is_named[tid] = True
+        self.is_named[tid] = True
         self.comm_tid.append(tid)
         self.comm_ns.append(time_ns)
         self.comm_name.append(name)
@@ -385,7 +380,7 @@ class Replay:
         pid, parent_pid = records.task_pid[index], records.parent_pid[index]
         time_ns = records.task_ns[index]
         if not time_ns:
-            # A snapshot says who the parent is now, not that anybody was born.
+            # A snapshot names the current parent; nobody was born then.
             row = self.known_row(pid)
             if pid != parent_pid:
                 self.processes.parent_pid[row] = parent_pid
@@ -409,7 +404,7 @@ class Replay:
         pid, time_ns = records.task_pid[index], records.task_ns[index]
         row = self.known_row(pid)
         ends = self.processes.end_ns
-        # A leader may go before its threads; the process then ends with the last of them.
+        # A leader may exit before its threads; the process then ends with the last of them.
         if records.task_tid[index] == pid or ends[row] != RUNNING_NS:
             ends[row] = time_ns
 
@@ -477,17 +472,17 @@ class Replay:
 class ProcessRows(Record):
     """A row for each program image that a process ran: a new one at fork and at exec.
 
-    Rows are in the order in which they were learnt of: after the row that forked them or that
-    they replaced by exec. Going from parent to parent always ends, whatever a file says.
+    A row is after the row that forked it or that it replaced by exec. Parents form no circle,
+    whatever a file says.
 
     Attributes:
         pid: i32[p]; -1 for the row of samples whose task the kernel could not name.
         parent_pid: i32[p], -1 if unknown.
-        parent_row: i32[p] the row that forked this one, for an exec the row before it; -1 unknown.
+        parent_row: i32[p] the row that forked this one, or that it replaced by exec; -1 if unknown.
         birth: u8[p] BIRTH_*.
-        start_ns: u64[p] time of the birth, 0 for before the recording.
+        start_ns: u64[p] time of the birth, 0 if before the recording.
         end_ns: u64[p] time of the exit of the process's last thread, or of the exec or fork that
-            began the pid's next row; 2**64 - 1 still running.
+            began the pid's next row; 2**64 - 1 if it is still running.
         name: i32[p] row of `ProcessHistory.names`: the main thread's last name in this row's life.
     """
 
@@ -523,10 +518,10 @@ def freeze_processes(
 
 
 def _find_snapshot_parents(rows: ProcessColumns) -> list[int]:
-    """Return `parent_row`, with that of processes from before the recording filled in.
+    """Return `parent_row`, including that of processes from before the recording.
 
-    A snapshot may list a child before its parent, hence only now. A file may say anything, so a
-    step that would close a circle is left out.
+    A snapshot may list a child before its parent, so this is done last. A file may say anything, so
+    links that would close a circle are left out.
     """
     parent_row = list(rows.parent_row)
     preexisting = [row for row, birth in enumerate(rows.birth) if birth == BIRTH_PREEXISTING]

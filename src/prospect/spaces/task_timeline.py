@@ -27,9 +27,9 @@ class TaskIds(Record):
     """Dense ranks for pids and tids, which share one number space.
 
     Attributes:
-        ids: i32[k] ascending and distinct; the first is -1, the task that nothing is known of.
+        ids: i32[k] ascending and distinct; the first is -1, the unknown task.
         rank: i32[k] the rank of each; ids may share one.
-        table: i32 rank by id + 1, with a last row for ids above; None for ids out of range.
+        table: i32 rank by id + 1, with a last row for larger ids; None if ids are out of range.
     """
 
     ids: NDArray[np.int32]
@@ -53,7 +53,7 @@ class TaskIds(Record):
 def collect_ids(*columns: NDArray[np.int32]) -> TaskIds:
     """Rank the distinct ids of all columns; -1 is always among them and has rank 0.
 
-    A negative id other than -1 is none that the kernel gives out, and counts as -1.
+    The kernel gives out no other negative id: these count as -1.
     """
     largest = max((int(column.max(initial=-1)) for column in columns), default=-1)
     if largest <= _PID_MAX_LIMIT:
@@ -81,10 +81,10 @@ class RelativeTime(Record):
     """u64 nanoseconds → few bits in the same order, as far as a track's changes separate times.
 
     Attributes:
-        base_ns: what is earlier becomes 0: only records of a snapshot, at time 0, are.
-        last_ns: what is later becomes as late as this.
-        ticks_ns: u64[d] distinct times of change, where the span has too many bits: a time is
-            then replaced by how many of them it has reached. None if it has not.
+        base_ns: earlier times become 0: only records of a snapshot have them.
+        last_ns: later times become this one.
+        ticks_ns: u64[d] distinct times of change, if the span has too many bits: a time is
+            then replaced by how many of them it has reached. Else None.
         bits: bits of the largest result.
     """
 
@@ -106,8 +106,7 @@ class RelativeTime(Record):
 def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeTime:
     """Choose how to pack the times of change points, and of queries between them.
 
-    Times of change ascend, 0 for a snapshot's; `available_bits` are what the id's rank leaves of a
-    key.
+    Times of change ascend, 0 for a snapshot's; `available_bits` of a key are left by the id's rank.
     """
     live = time_ns[np.searchsorted(time_ns, np.uint64(1)) :]
     base_ns = int(live[0]) if len(live) else 1
@@ -125,8 +124,8 @@ class Track(Record):
     Attributes:
         ids: ranks of the ids.
         time: how times are packed.
-        keys: u64[c] ascending, rank above and relative time below; the first row is the one that
-            answers for ids that never occurred.
+        keys: u64[c] ascending, rank above and relative time below; the first row is for ids that
+            never occurred.
     """
 
     ids: TaskIds
@@ -149,7 +148,7 @@ class Track(Record):
         last_key = (rank << np.uint64(self.time.bits)) | self.time.find(last_ns)
         following = np.minimum(row + 1, len(self.keys) - 1)
         holds = (self.keys.take(following) > last_key) | (following == row)
-        # Ids without changes of their own were answered from the first row, which never ends.
+        # Ids without changes have the first row, which never ends.
         holds |= row == 0
         return row, holds
 
@@ -171,14 +170,14 @@ def build_track(
     """Sort change points by id.
 
     Args:
-        ids: ranks of the ids that will be asked for.
-        rank: whose change each is.
-        time_ns: when; ascending for each rank.
+        ids: ranks of the ids.
+        rank: rank of the id that each change is of.
+        time_ns: times of the changes; ascending for each rank.
 
     Returns:
         The track, and the change point that each of its rows is, i64[c + 1]: -1 for the first.
     """
-    # The first one answers for ids that never occurred, as a change of -1's.
+    # The first one, a change of id -1, is for ids that never occurred.
     ranks = np.concatenate(([0], np.array(rank, np.int64)))
     times_ns = np.concatenate((np.zeros(1, np.uint64), np.array(time_ns, np.uint64)))
     order = np.argsort(ranks, kind="stable")
@@ -195,7 +194,7 @@ class Timeline(Record):
     """The state of each process and thread at each time.
 
     Attributes:
-        processes: changes of pids; the columns below have its rows.
+        processes: changes of pids, rows of the next three columns.
         process_row: i32[c] row of `ProcessHistory.processes`; -1 if nothing is known of the pid.
         space, epoch: i32[c] for `AddressSpaces.locate`.
         threads: changes of tids.
@@ -208,3 +207,10 @@ class Timeline(Record):
     epoch: NDArray[np.int32]
     threads: Track
     comm: NDArray[np.int32]
+
+    def programs_at(
+        self, pid: NDArray[np.int32], tid: NDArray[np.int32], time_ns: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the process row of each thread at a time, and the row of its name, i32[n] each."""
+        process_row = self.process_row.take(self.processes.find(pid, time_ns))
+        return process_row, self.comm.take(self.threads.find(tid, time_ns))

@@ -1,8 +1,8 @@
 """Input and output of unwinding.
 
-The caller gives the registers of user space of each sample and a copy of its stack, and says which
-image is at an address and what its call-frame rows are: nothing is opened here. It gets a forest of
-the places of frames, and why stacks end.
+The caller gives the user registers of each sample, a copy of its stack, and a `CodeFinder` for the
+images at addresses and their call-frame rows. It gets a forest of the places of frames, and the
+reason why each stack ends. This room opens no file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 END_COMPLETE = 0  # the outermost function: its return address is undefined, or 0
 END_CUT = 1  # the next frame is beyond the copy of the stack
 END_NO_MAP = 2  # no code is mapped at the return address
-END_NO_ROW = 3  # code without call-frame information, and no frame pointer that would do
+END_NO_ROW = 3  # code without call-frame information, and without a valid frame pointer
 END_BAD = 4  # the next frame is invalid: it is below this one, or is not aligned
-END_DEEP = 5  # as many frames as were asked for
-END_REGISTER = 6  # the frame is found by a register that is not known in a caller
+END_DEEP = 5  # more frames than the caller asked for
+END_REGISTER = 6  # the frame needs a register whose value in a caller is unknown
 END_SWITCHED = 7  # the caller is on another stack, of which there is no copy
 END_NAMES = (
     *("complete", "cut", "no mapping", "no row", "bad frame", "too deep", "other register"),
@@ -37,8 +37,8 @@ END_NAMES = (
 MODE_CFI = 0
 MODE_FRAME_POINTER = 1
 
-# Register numbers of the DWARF ABI in the order of the kernel's `perf_regs.h`; -1 for those that
-# have none or are of no use here.
+# Register numbers of the DWARF ABI in the order of the kernel's `perf_regs.h`; -1 for registers
+# without one, and for those that are not used here.
 DWARF_OF_PERF_X86_64: tuple[int, ...] = (
     *(0, 3, 2, 1, 4, 5, 6, 7, 16),
     *(-1,) * 7,
@@ -52,17 +52,17 @@ class UnwindInput(Record, eq=False):
 
     Attributes:
         machine: EM_X86_64 or EM_AARCH64.
-        context: i32[n] the address space of each sample, in the state that it met it in: any
-            numbers from 0 on that `CodeFinder.locate` knows.
+        context: i32[n] the address space of each sample at its time: any numbers from 0 on that
+            `CodeFinder.locate` knows.
         pc, sp, fp: u64[n]; `fp` is rbp, or x29.
         stack_block: i32[n] row of `blocks`, -1 for a sample without a copy.
-        stack_begin: i64[n] where in the block its copy begins, in bytes.
-        stack_bytes: i64[n] how much of the stack is there; its first byte is the one at sp.
-        blocks: of bytes or of words; copies are read where they lie.
-        registers: DWARF number → u64[n] the other registers, as far as they were recorded. arm64
-            needs 30, the link register.
-        is_own: bool[n] whether the innermost frame is the sample's own and called nothing; where
-            it is not told, none is.
+        stack_begin: i64[n] the offset of its copy in the block, in bytes.
+        stack_bytes: i64[n] the size of its copy, which begins at sp.
+        blocks: of bytes or of words.
+        registers: DWARF number → u64[n] the other recorded registers. arm64 needs 30, the link
+            register.
+        is_own: bool[n] whether the innermost frame is the sample's own and called nothing; None if
+            it is for no sample.
     """
 
     machine: int
@@ -82,7 +82,7 @@ class UnwindInput(Record, eq=False):
 
 
 class CodeFinder(Protocol):
-    """Which code is where, and how its frames are laid out."""
+    """Finds the code at addresses, and the layout of its frames."""
 
     def locate(
         self, context: NDArray[np.int32], address: NDArray[np.uint64]
@@ -94,13 +94,13 @@ class CodeFinder(Protocol):
             address: u64[n] AVMA.
 
         Returns:
-            i32[n] object, which `rows_of` takes, -1 for code of none (JIT, a file that is gone);
-            u64[n] the address as the image states it (SVMA), of no meaning if there is none;
+            i32[n] object, for `rows_of`; -1 for code of no object (JIT, a file that is gone).
+            u64[n] the address in the image (SVMA); undefined for object -1.
             bool[n] whether anything executable is mapped there.
         """
 
     def rows_of(self, object_row: int) -> FrameRows | None:
-        """Return the call-frame rows of an object, None if it has none. Asked once each."""
+        """Return the call-frame rows of an object, None if it has none. Called once for each."""
 
 
 class SiteTable(Record, eq=False):
@@ -108,12 +108,11 @@ class SiteTable(Record, eq=False):
 
     Attributes:
         context: i32[s] as in the input.
-        address: u64[s] AVMA that was looked up: a return address less one, or the pc of an
-            innermost frame or of an interrupted one.
-        object: i32[s] as `CodeFinder.locate` has it.
-        svma: u64[s] the same.
-        rule: i64[s] how its frame leads to the caller, as `elf.frame_rules` packs it.
-        is_interrupted: bool[s] whether it is one where a signal interrupted a frame further out.
+        address: u64[s] AVMA: a return address less one, or the pc of an innermost frame or of an
+            interrupted one.
+        object, svma: i32[s], u64[s] as `CodeFinder.locate` returns them.
+        rule: i64[s] the way from its frame to the caller, as `elf.frame_rules` packs it.
+        is_interrupted: bool[s] whether a signal interrupted a frame here that is not the innermost.
     """
 
     context: NDArray[np.int32]
@@ -131,13 +130,13 @@ class Unwound(Record, eq=False):
     """The call chains.
 
     Attributes:
-        stacks: rows of `sites`, each behind its caller's. Stacks that are taken together, some ten
-            thousand, share all callers that they have in common. No sample may have some rows.
+        stacks: rows of `sites`, each after its caller's. Some ten thousand stacks at a time share
+            their common callers. Some rows may be of no sample.
         innermost: i32[n] row of `stacks` of each sample's innermost frame, -1 without frames.
-        outermost: i32[n] row of `sites` of its outermost frame; of no meaning without frames.
+        outermost: i32[n] row of `sites` of its outermost frame; undefined without frames.
         end: u8[n] END_*.
-        needed_bytes: i64[n] where the copy was cut, how long it would have had to be for the next
-            frame; else 0.
+        needed_bytes: i64[n] if the copy was cut, the size that it would need for the next frame;
+            else 0.
         last_fp: u64[n] the frame register in its outermost frame.
     """
 
@@ -167,7 +166,7 @@ class Unwound(Record, eq=False):
 
 
 class UnwoundChains(NamedTuple):
-    """Frames of samples, one sample's behind another's, the innermost first.
+    """Frames of samples, concatenated, the innermost of each first.
 
     Attributes:
         start: i64[r + 1] where each sample's frames begin.

@@ -1,13 +1,13 @@
-"""The samples that are being unwound, and the rules of the places that they have met.
+"""The samples that are being unwound (`Lanes`), and the places of their frames (`SiteMemo`).
 
 A lane is a sample that has not ended: its registers, and the words of its stack copy. Columns
-shrink as samples come to their end. Lanes stay in the order of the blocks that have their copies,
-so that a read is one gather for each block.
+shrink as samples end. Lanes stay in the order of the blocks that have their copies, so a read is
+one gather for each block.
 
-Rules are as `elf.frame_rules` packs them, sites are rows of a `SiteTable`. Stacks of a program are
-made of the same few thousand places, so that a direct-mapped table, `SiteMemo`, answers nearly all:
-a slot holds the last site that fell on it. Places that push each other out get several rows. Keys
-and rules are by site, next to each other: what is looked up stays in the cache.
+Rules are as `elf.frame_rules` packs them, sites are rows of a `SiteTable`. Stacks of a program
+consist of the same few thousand places, so a direct-mapped table, `SiteMemo`, answers nearly all
+look-ups: a slot holds the last site that hashed to it. Places that evict each other get several
+rows. Keys and rules are columns by site, so those in use stay in the cache.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _NO_KEY = np.uint64(2**64 - 1)
 
 
 class SiteMemo:
-    """The table, and the places met so far.
+    """A direct-mapped table of places, and all places found so far.
 
-    Contexts are known by their low 16 bits here; `begin_contexts` says which 65536 are meant.
+    Keys have the low 16 bits of contexts; `begin_contexts` selects which 65536 contexts these are.
     """
 
     def __init__(self, finder: CodeFinder) -> None:
@@ -58,16 +58,13 @@ class SiteMemo:
         self._first_context = 0
 
     def begin_contexts(self, first: int) -> None:
-        """Say that contexts from `first` on are asked for, which is a multiple of 65536."""
+        """Select the 65536 contexts from `first` on, a multiple of 65536."""
         if first != self._first_context:
             self._first_context = first
             self._key[:] = _NO_KEY
 
     def look_up(self, key: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the rule and the site of each key: context << 48 | address.
-
-        Args:
-            key: u64[n].
 
         Returns:
             i64[n] rules, `NO_MAP` if nothing is mapped; i32[n] rows of the sites.
@@ -77,26 +74,21 @@ class SiteMemo:
         if len(missed):
             met, which = np.unique(key.take(missed), return_inverse=True)
             found = self._find(met)
-            # If several sites share a slot, the last one stays.
+            # If several sites share a slot, the last one remains.
             self._site[_slots(met)] = found
             site[missed] = found.take(which)
         return self._rule.take(site), site
 
-    def is_of_image(self, site: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return whether each site is in an image, bool[n]."""
-        sites = self.sites()
-        return sites.object.take(site) >= 0
-
     def interrupted(self, site: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the sites, i32[n], of frames at some sites that signals interrupted."""
+        """Return the sites, i32[n], of frames that signals interrupted at some sites."""
         met, place = np.unique(site, return_inverse=True)
         rows = gather(self.sites(), met.astype(np.int64))
         self._tables.append(replace(rows, is_interrupted=np.ones(len(rows), np.bool_)))
-        # They are found by nobody who looks their places up.
-        return self._numbered(np.full(len(rows), _NO_KEY), rows.rule).take(place)
+        # No look-up finds them.
+        return self._add(np.full(len(rows), _NO_KEY), rows.rule).take(place)
 
     def sites(self) -> SiteTable:
-        """Return all places met so far."""
+        """Return all places found so far."""
         if len(self._tables) != 1:
             names = ("context", "address", "object", "svma", "rule", "is_interrupted")
             columns = (np.concatenate([getattr(t, n) for t in self._tables] or [[]]) for n in names)
@@ -106,7 +98,7 @@ class SiteMemo:
         return self._tables[0]
 
     def _find(self, key: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Ask which code is at distinct places; return their new sites."""
+        """Find the code at distinct places; return their new sites."""
         address = key & _ADDRESS
         context = (key >> np.uint64(ADDRESS_BITS)).astype(np.int32) + np.int32(self._first_context)
         found, svma, is_mapped = self._finder.locate(context, address)
@@ -120,10 +112,10 @@ class SiteMemo:
                 rule[at] = table.look_up(svma.take(at))
         is_interrupted = np.zeros(len(key), np.bool_)
         self._tables.append(SiteTable(context, address, found, svma, rule, is_interrupted))
-        return self._numbered(key, rule)
+        return self._add(key, rule)
 
-    def _numbered(self, key: NDArray[np.uint64], rule: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Note keys and rules of new sites; return their numbers."""
+    def _add(self, key: NDArray[np.uint64], rule: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Store keys and rules of new sites; return their numbers."""
         site = np.arange(self._count, self._count + len(key), dtype=np.int32)
         self._count += len(key)
         if self._count > len(self._key):
@@ -144,17 +136,17 @@ _CONTEXT_MASK = (1 << CONTEXT_BITS) - 1
 
 
 class Lanes:
-    """Samples under way.
+    """Samples that have not ended.
 
     Attributes:
-        sample: i64[l] which sample.
-        pc, sp, fp: i64[l] of the frame that is looked at.
+        sample: i64[l] row of the sample.
+        pc, sp, fp: i64[l] of its current frame.
         second: i64[l] its second register; None if that is not followed.
         key: u64[l] the context's part of `SiteMemo.look_up`'s keys.
         origin: i64[l] address of the copy's first byte.
-        words: u64[l] how many words the copy has.
-        base: i64[l] where it begins in its block, in words.
-        block: i32[l] which block; not kept up once all lanes read from one.
+        words: u64[l] the size of the copy, in words.
+        base: i64[l] the offset of the copy in its block, in words.
+        block: i32[l] its block; out of date once all lanes read from one.
     """
 
     _COLUMNS = ("sample", "pc", "sp", "fp", "key", "origin", "words", "base")
@@ -173,14 +165,14 @@ class Lanes:
         self.block = given.stack_block.take(sample)
         begin = given.stack_begin.take(sample).astype(np.int64)
         end = begin + given.stack_bytes.take(sample)
-        # Only addresses in the block that begin at one of its words.
+        # Copies must begin at a word, and end in the block.
         block_bytes = np.array([8 * len(block) for block in blocks] + [0], np.int64)
         end = np.minimum(end, block_bytes.take(self.block, mode="wrap"))
         is_sound = (begin >= 0) & (begin & 7 == 0) & (end > begin)
         self.words = np.where(is_sound, (end - begin) >> 3, 0).view(np.uint64)
         self.base = np.where(is_sound, begin >> 3, 0)
         self._blocks = blocks
-        # Words of a block, and the lanes that read from it: from the first to before the last.
+        # Words of a block, the first lane that reads from it, and the one after the last.
         self._runs: list[tuple[NDArray[np.uint64], int, int]] = []
         self._find_runs()
 
@@ -188,7 +180,7 @@ class Lanes:
         return len(self.sample)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these lanes alone."""
+        """Keep only these lanes."""
         for name in self._COLUMNS:
             setattr(self, name, getattr(self, name).take(rows))
         if self.second is not None:
@@ -200,23 +192,20 @@ class Lanes:
         self._find_runs()
 
     def place(self, address: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Find words of the copies.
-
-        Args:
-            address: i64[l] one for each lane.
+        """Find a word of each lane's copy, at i64[l] addresses.
 
         Returns:
-            i64[l] the word's number in the lane's copy, of no meaning where it is not there; and
-            bool[l] whether it is there.
+            i64[l] the word's number in the lane's copy, and bool[l] whether it is there; if not,
+            the number is undefined.
         """
         distance = (address - self.origin).view(np.uint64)
-        # Turned by three bits, what is not aligned, or below the copy, is a large number too.
+        # Rotated by three bits, distances that are not aligned or are negative are large too.
         word = distance >> _WORD_SHIFT | distance << _LOW_SHIFT
         return word.view(np.int64), word < self.words
 
     def read(self, word: NDArray[np.int64], is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Read the words that `place` found, i64[l]; 0 or anything else if there is none."""
-        # Absent words are read at the block's start, which is in the cache then.
+        """Read the words that `place` found, i64[l]; undefined for those that are not there."""
+        # Absent words are read at the block's start, which stays in the cache.
         at = (self.base + word) * is_there
         if len(self._runs) == 1:
             return self._runs[0][0].take(at, mode="clip").view(np.int64)
@@ -228,7 +217,7 @@ class Lanes:
     def read_some(
         self, rows: NDArray[np.int64], address: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Read a word for each of some lanes; return i64[r] and bool[r] whether it is there."""
+        """Read a word of each of some lanes; return i64[r], and bool[r] whether it is there."""
         distance = (address - self.origin.take(rows)).view(np.uint64)
         word = distance >> _WORD_SHIFT | distance << _LOW_SHIFT
         is_there = word < self.words.take(rows)
@@ -240,7 +229,7 @@ class Lanes:
         return value, is_there
 
     def _find_runs(self) -> None:
-        """Note which lanes read from which block."""
+        """Find which lanes read from which block."""
         low = np.flatnonzero(np.diff(self.block, prepend=-2))
         high = np.append(low, len(self.block))[1:]
         found = [self._blocks[row] if row >= 0 else _NOTHING for row in self.block[low].tolist()]

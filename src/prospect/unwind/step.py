@@ -1,11 +1,11 @@
-"""One round of unwinding: every sample under way goes from its frame to the caller's, or ends.
+"""One round of unwinding: every lane goes from its frame to the caller's, or ends.
 
 Defined by DWARF 5, 6.4.4 "Call Frame Calling Address", the System V ABI for x86-64, 3.2.2 "The
 Stack Frame", and the AAPCS64, "The Frame Pointer".
 
 Frames of HotSpot's interpreter on x86-64 are chained by frame records. Below a record are the
-caller's stack pointer, which may be higher than the record says if a compiled caller called, the
-Method, and where in the bytecode the frame is. While the innermost frame runs, a register has that.
+caller's stack pointer, which may be above the record's end if the caller is compiled, the Method,
+and the frame's position in the bytecode. A register has the innermost frame's position.
 Defined by: ``src/hotspot/cpu/x86/frame_x86.hpp`` (OpenJDK 8 to 25), interpreter_frame_*_offset; the
 register is r13 (``interp_masm_x86.hpp``).
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _WORD = 8
 _SENDER = -1 * _WORD
-# The position in the bytecode since 9, and before.
+# The position in the bytecode in OpenJDK 9 and later, and before.
 _POSITIONS = (-8 * _WORD, -7 * _WORD)
 _METHOD = -3 * _WORD
 _R13 = 13
@@ -49,12 +49,14 @@ def bytecode_sites(  # noqa: PLR0913 - the columns of one round
     *,
     is_first: bool,
 ) -> None:
-    """Put the places of interpreted frames into their bytecode, in place, where that is known.
+    """Change the sites of interpreted frames to their bytecode, in place, if that is known.
 
     Args:
         lanes: at their frames.
         rule: i64[l] of each frame.
         site: i32[l] of each frame.
+        memo: has the places of bytecode.
+        registers: u64[n] columns of the innermost frames by DWARF number.
         is_first: whether the frames are the innermost ones.
     """
     rows = np.flatnonzero(rule == rules.INTERPRETED)
@@ -85,8 +87,8 @@ def caller_sp(lanes: Lanes, rows: NDArray[np.int64], cfa: NDArray[np.int64]) -> 
 
     Args:
         lanes: at these frames.
-        rows: i64[r] which lanes.
-        cfa: i64[r] what their frame records say.
+        rows: i64[r] of the lanes.
+        cfa: i64[r] the ends of their frame records.
     """
     value, is_there = lanes.read_some(rows, lanes.fp.take(rows) + _SENDER)
     is_there &= (value > cfa) & (value - cfa < MOST_ADDED_BYTES) & (value & 7 == 0)
@@ -110,7 +112,7 @@ FRAME_RECORD = (
     | _saved(-2, rules.FP_BITS) << rules.FP_SHIFT
 )
 _LINK_IN_RECORD = _saved(-1, rules.SECOND_BITS)
-# A function that has saved nothing yet: the return address is at sp, or in the link register.
+# A function that has saved no register yet: the return address is at sp, or in the link register.
 _BARE_X86 = rules.KIND_SP << rules.KIND_SHIFT | 1 << rules.CFA_SHIFT
 # CPython's perf trampoline calls with 16 bytes on the stack: eight of padding, or the caller's
 # frame register, and the return address. Source: Python/asm_trampoline.S, CPython 3.12 to 3.14.
@@ -128,8 +130,8 @@ class Round(NamedTuple):
     """Facts of one round.
 
     Attributes:
-        memo: for return addresses that are guessed.
-        registers: u64[n] columns of the innermost frames by DWARF number; empty in later rounds.
+        memo: checks return addresses that are guessed.
+        registers: u64[n] columns of the innermost frames by DWARF number.
         is_first: whether frames are the innermost.
         interrupted: i64[k] lanes whose frame a signal interrupted.
     """
@@ -142,9 +144,12 @@ class Round(NamedTuple):
 
 
 class Callers(NamedTuple):
-    """Ends of lanes: END_* u8[l], `GOES_ON` if one goes on; bytes that a cut copy lacks.
+    """The ends of lanes.
 
-    `interrupted` i64[k] are lanes whose new frame a signal interrupted.
+    Attributes:
+        end: u8[l] END_*, `GOES_ON` for lanes that go on.
+        needed_bytes: i64[l] the size that a cut copy would need, else 0.
+        interrupted: i64[k] lanes whose new frame a signal interrupted.
     """
 
     end: NDArray[np.uint8]
@@ -153,11 +158,11 @@ class Callers(NamedTuple):
 
 
 def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around: Round) -> Callers:
-    """Take every lane to its caller, in place; what becomes of lanes that end has no meaning.
+    """Move every lane to its caller, in place; registers of lanes that end are undefined.
 
     Args:
         lanes: at their frames.
-        rule: i64[l] of each frame; changed where it has to be guessed.
+        rule: i64[l] of each frame; guessed rules are put in place.
         site: i32[l] of each frame.
     """
     end = np.full(len(lanes), GOES_ON, np.uint8)
@@ -196,7 +201,10 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
         second_rule = rule >> rules.SECOND_BITS & 3
         is_saved = second_rule == rules.RULE_AT_CFA
         _note_cut(lanes, at, is_saved & ~lanes.place(at)[1], end, needed)
-        _check_links(lanes, cfa, second_rule, end, around)
+        # Only a leaf, or a frame that a signal interrupted, has its return address in the register.
+        stays = (second_rule == rules.RULE_SAME) & (not around.is_first)
+        stays[around.interrupted] = False
+        end[((cfa < lanes.sp) | stays) & (end == GOES_ON)] = interface.END_BAD
         pc = pc & _ADDRESS  # the bits above may sign the pointer: Arm ARM, D8.10
     fp_rule = rule >> (rules.FP_SHIFT + rules.FP_BITS) & 3
     lanes.fp = _restored(lanes, lanes.fp, cfa, fp_rule, rules.fp_bytes(rule))
@@ -216,7 +224,7 @@ def _restored(
     how: NDArray[np.int64],
     distance: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return what a register was in the callers, i64[l]; 0 if that is not to be had."""
+    """Return a register's value in the callers, i64[l]; 0 if it is unknown."""
     word, is_there = lanes.place(cfa + distance)
     is_saved = how == rules.RULE_AT_CFA
     read = lanes.read(word, is_there & is_saved)
@@ -236,7 +244,7 @@ def _note_cut(
     end: NDArray[np.uint8],
     needed: NDArray[np.int64],
 ) -> None:
-    """Say why words are not there: they lie behind the copy, or are none of the stack."""
+    """Set the ends of lanes whose words are missing: beyond the copy, or not in the stack."""
     missing = np.flatnonzero(is_missing & (end == GOES_ON))
     if not len(missing):
         return
@@ -246,22 +254,6 @@ def _note_cut(
     needed[missing] = np.where(is_cut, distance + _WORD, 0)
 
 
-def _check_links(
-    lanes: Lanes,
-    cfa: NDArray[np.int64],
-    second_rule: NDArray[np.int64],
-    end: NDArray[np.uint8],
-    around: Round,
-) -> None:
-    """End lanes that cannot go on by a link register: only leaves keep their return address there.
-
-    A frame that called another had to save it, unless a signal interrupted it.
-    """
-    stays = (second_rule == rules.RULE_SAME) & (not around.is_first)
-    stays[around.interrupted] = False
-    end[((cfa < lanes.sp) | stays) & (end == GOES_ON)] = interface.END_BAD
-
-
 def _guess(
     lanes: Lanes,
     rule: NDArray[np.int64],
@@ -269,10 +261,10 @@ def _guess(
     rare: NDArray[np.int64],
     around: Round,
 ) -> bool:
-    """Put a rule where code has no row, if the frame that it leads to can be one; in place.
+    """Guess rules for code without a row, in place, if they lead to a plausible frame.
 
     Returns:
-        Whether there was any to be found; only lanes in `rare` are looked at.
+        Whether any of the lanes in `rare` is at such code.
     """
     of_rare = rule.take(rare)
     trampolines = rare[of_rare == rules.TRAMPOLINE]
@@ -293,12 +285,12 @@ def _guess(
     good = _is_code(lanes, rows, caller, around) & is_there
     rule[rows[good]] = record
     if around.is_first:
-        # Hand-written functions and stubs of an image keep no frame; code without one does.
+        # Hand-written functions and stubs of an image keep no frame; code outside of images does.
         if lanes.second is not None and by_link:
             caller, is_there = lanes.second.take(rows), np.ones(len(rows), np.bool_)
         else:
             caller, is_there = lanes.read_some(rows, sp)
-        is_there &= around.memo.is_of_image(site.take(rows)) & ~is_switch
+        is_there &= (around.memo.sites().object.take(site.take(rows)) >= 0) & ~is_switch
         good = _is_code(lanes, rows, caller, around, with_row=True) & is_there
         rule[rows[good]] = _BARE_LINK if by_link else _BARE_X86
     return True
@@ -307,7 +299,7 @@ def _guess(
 def _know_trampolines(
     lanes: Lanes, rule: NDArray[np.int64], rows: NDArray[np.int64], around: Round
 ) -> None:
-    """Put the rule of CPython's trampolines that have called, in place; others have no row."""
+    """Put in place the rules of CPython's trampolines that have called; others have no row."""
     if not len(rows):
         return
     if around.is_first:
@@ -328,7 +320,7 @@ def _is_code(
     *,
     with_row: bool = False,
 ) -> NDArray[np.bool_]:
-    """Return whether return addresses lie in mapped code, or even in described one, bool[r]."""
+    """Return whether return addresses are in mapped code, or even in code with a row, bool[r]."""
     caller = caller & _ADDRESS if around.machine.return_slot == 0 else caller
     is_code: NDArray[np.bool_] = (caller > 0) & (caller >> ADDRESS_BITS == 0)
     key = lanes.key.take(rows) | ((caller - 1) & _ADDRESS).view(np.uint64)
@@ -347,12 +339,12 @@ def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
     end: NDArray[np.uint8],
     around: Round,
 ) -> None:
-    """Work out the CFA of the kinds that few frames have, in place; end what has none."""
+    """Compute the CFA of rare kinds of frames, in place; end lanes without one."""
     rule = rule.take(rare)
     kind, number = rule >> rules.KIND_SHIFT, rule >> rules.REGISTER_SHIFT & 31
     for absent, reason in _ENDS.items():
         end[rare[rule == absent]] = reason
-    # Go clears the frame register where what is further out waits to go on elsewhere.
+    # Go clears the frame register if the callers wait to go on elsewhere.
     end[rare[(rule == rules.SWITCH) & (lanes.fp.take(rare) == 0)]] = interface.END_COMPLETE
     end[rare[kind == rules.KIND_END]] = interface.END_COMPLETE
     plt = kind == rules.KIND_PLT
@@ -374,7 +366,7 @@ def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
 def _registers(
     lanes: Lanes, rows: NDArray[np.int64], number: NDArray[np.int64], around: Round
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return registers of some lanes' frames, i64[r], and whether they are known, bool[r]."""
+    """Return a register of each of some lanes' frames, i64[r], and whether it is known, bool[r]."""
     value = np.zeros(len(rows), np.int64)
     is_known = np.zeros(len(rows), np.bool_)
     machine = around.machine
@@ -393,7 +385,7 @@ def _registers(
 
 
 class _Signal(NamedTuple):
-    """Registers that the kernel saved of the frames that signals interrupted."""
+    """Registers that the kernel saved for frames that signals interrupted."""
 
     rows: NDArray[np.int64]
     at: NDArray[np.int64]
@@ -420,7 +412,7 @@ class _Signal(NamedTuple):
         return cls(rows, at + machine.saved_pc, sp, pc, fp, second, is_there)
 
     def apply(self, lanes: Lanes, end: NDArray[np.uint8], needed: NDArray[np.int64]) -> None:
-        """Put it into the lanes."""
+        """Put the registers into the lanes."""
         rows = self.rows
         lanes.sp[rows], lanes.pc[rows], lanes.fp[rows] = self.sp, self.pc, self.fp
         if lanes.second is not None:

@@ -1,16 +1,15 @@
-"""Samples with stack copies → call chains: all samples go outwards together, a frame a round.
+"""Samples with stack copies → call chains: all samples go to their callers together.
 
-Each round looks up where every sample is, by whole columns, and takes it to its caller; samples
-that end leave the columns. Samples are taken some ten thousand at a time, so that the columns stay
-in the processor's cache; what their stacks have in common is put together at once, before all their
-frames would fill memory.
+Each round looks up the places of all samples, as whole columns, and moves each to its caller.
+Samples that end leave the columns. Some ten thousand samples are unwound at a time, so the columns
+stay in the CPU's cache; then their common frames are merged, before all frames would fill memory.
 
-`leaf_callers` finds return addresses that only the link register holds. A function of arm64 that
-calls none makes no frame record, and no other has made one at its first and its last instructions:
-the records, which x29 leads to, begin with the caller's, and that one returns to the caller's
-caller. Defined by: the AAPCS64, "The Frame Pointer"; ``arch/arm64/kernel/stacktrace.c``, where the
-kernel's chain begins with pc and goes on with x29 (Linux 6.18). ``perf report`` asks call-frame
-information too (``tools/perf/util/arm64-frame-pointer-unwind-support.c``).
+`leaf_callers` finds return addresses that only the link register holds. On arm64 a function that
+calls no other makes no frame record, and other functions have none at their first and last
+instructions. The records, to which x29 leads, then begin with the caller's, which returns to the
+caller's caller. Defined by: the AAPCS64, "The Frame Pointer"; ``arch/arm64/kernel/stacktrace.c``,
+where the kernel's chain begins with pc and goes on with x29 (Linux 6.18). ``perf report`` uses
+call-frame information for them too (``tools/perf/util/arm64-frame-pointer-unwind-support.c``).
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from prospect.columns.sorting import distinct, mixed, random_seed
 from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.errors import ProspectError
-from prospect.records import NamedTuple
 from prospect.unwind import interface
 from prospect.unwind.lanes import ADDRESS_BITS, CONTEXT_BITS, Lanes, SiteMemo
 from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, bytecode_sites, step
@@ -59,14 +57,14 @@ def unwind(
     Args:
         given: the samples, of one machine.
         most_frames: of a chain.
-        mode: MODE_CFI; MODE_FRAME_POINTER follows frame records alone, wherever code is mapped.
-        progress: called with how many samples are done, every ten thousand or so.
+        mode: MODE_CFI; MODE_FRAME_POINTER only follows frame records, through any mapped code.
+        progress: called with the number of samples done, every ten thousand or so.
 
     Returns:
         The chains. A sample whose pc is no address of user space has no frames.
 
     Raises:
-        ProspectError: the machine is none that can be unwound.
+        ProspectError: stacks of this machine cannot be unwound.
     """
     if given.machine not in rules.MACHINES:
         raise ProspectError("only stacks of x86-64 and arm64 programs can be unwound")
@@ -80,23 +78,15 @@ def unwind(
             walker.walk(order[begin : min(begin + _LANES, high)])
             if progress is not None:
                 progress(min(begin + _LANES, high))
-        # Few frames are found by the second register: it is followed for samples that met one.
+        # Few frames need the second register: only samples that met one are walked with it.
         again = walker.left_over(order[low:high])
         for begin in range(0, len(again), _LANES):
             walker.walk(again[begin : begin + _LANES], follow_second=True)
     return walker.result()
 
 
-class _Frames(NamedTuple):
-    """Frames of one round: samples i64[f], rank of the round, and sites i32[f]."""
-
-    sample: NDArray[np.int64]
-    rank: int
-    site: NDArray[np.int32]
-
-
 class _Walker:
-    """Walks samples, some at a time, and puts their stacks together."""
+    """Walks samples, some at a time, and merges their stacks."""
 
     def __init__(self, given: UnwindInput, finder: CodeFinder, most_frames: int, mode: int) -> None:
         self.memo = SiteMemo(finder)
@@ -108,7 +98,8 @@ class _Walker:
         if mode == interface.MODE_FRAME_POINTER:
             self._record = _RECORD_WITH_LINK if self._by_link else FRAME_RECORD
         self._blocks = [_words(block) for block in given.blocks]
-        self._frames: list[_Frames] = []
+        # Samples i64[f], round, and sites i32[f] of the frames of each round.
+        self._frames: list[tuple[NDArray[np.int64], int, NDArray[np.int32]]] = []
         self._stacks: list[Forest] = []
         self._rows = 0
         self._seed = random_seed()
@@ -127,13 +118,13 @@ class _Walker:
         self._grow(samples, over)
 
     def left_over(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which of some samples ended for want of the second register, where it is known."""
+        """Return which of some samples ended because they lack the second register, if known."""
         if self._by_link or self._machine.second not in self._given.registers:
             return _NONE
         return samples.take(np.flatnonzero(self._end.take(samples) == interface.END_REGISTER))
 
     def result(self) -> interface.Unwound:
-        """Return what was found of all samples."""
+        """Return the chains of all samples."""
         return interface.Unwound(
             stacks=joined_forests(self._stacks),
             innermost=self._innermost,
@@ -145,9 +136,9 @@ class _Walker:
         )
 
     def _grow(self, samples: NDArray[np.int64], over: NDArray[np.int64]) -> None:
-        """Put the frames of the last walk together, by sample, the outermost first.
+        """Merge the frames of the last walk, by sample, the outermost first.
 
-        Those `over` are walked again: nothing is kept of them.
+        Frames of the samples `over`, which are walked again, are dropped.
         """
         most = int(self._count.take(over).max(initial=0))
         self._count[over] = 0
@@ -159,8 +150,8 @@ class _Walker:
         last[over] = size + most - 1
         # One more, for lists without frames at the end.
         site = np.zeros(size + most + 1, np.int32)
-        for frames in self._frames:
-            site[last.take(frames.sample) - frames.rank] = frames.site
+        for sample, rank, of_frame in self._frames:
+            site[last.take(sample) - rank] = of_frame
         self._frames.clear()
         self._outermost[samples] = site.take(end - length)
         site = site[:size]
@@ -168,9 +159,9 @@ class _Walker:
         parts, hashes, rows_of_last, rows = [], [], [], 0
         for first in range(0, len(samples), _LISTS):
             lists = slice(first, first + _LISTS)
-            behind = int(end[lists][-1])
-            begin = behind - int(length[lists].sum())
-            part, row, hashed = hashed_forest(site[begin:behind], length[lists], word)
+            after = int(end[lists][-1])
+            begin = after - int(length[lists].sum())
+            part, row, hashed = hashed_forest(site[begin:after], length[lists], word)
             parts.append(part)
             hashes.append(hashed)
             rows_of_last.append(np.where(row < 0, -1, row + rows))
@@ -229,7 +220,7 @@ class _Walker:
     def _collect(
         self, lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], rank: int
     ) -> None:
-        """Note the frames of a round; a return address if nothing is mapped is no frame."""
+        """Keep the frames of a round; a return address without a mapping is no frame."""
         sample = lanes.sample
         if rank:
             is_frame = rule != rules.NO_MAP
@@ -237,11 +228,11 @@ class _Walker:
                 kept = np.flatnonzero(is_frame)
                 sample, site = sample.take(kept), site.take(kept)
         self._count[sample] = rank + 1
-        self._frames.append(_Frames(sample, rank, site))
+        self._frames.append((sample, rank, site))
 
 
 def _words(block: NDArray[np.uint8] | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Look at the bytes of a block as words, without copying them."""
+    """Return a view of the bytes of a block as words."""
     octets = block.view(np.uint8)
     return octets[: len(octets) & ~7].view(np.uint64)
 
@@ -251,12 +242,12 @@ def leaf_callers(
 ) -> NDArray[np.uint64]:
     """Find the return addresses that chains of frame records lack.
 
-    Without a copy of the stack, unwinding comes to a caller only by the link register: where
-    call-frame information says that the return address is still in it, or where an image has none
-    of the code but has some of the code that the register leads to.
+    Without a copy of the stack, unwinding finds a caller only by the link register: if call-frame
+    information says that the return address is still in it, or if an image has no such information
+    for the code but has it for the code at the register's address.
 
     Args:
-        given: the samples, of arm64; sp and x29 may be unknown, and 0 then.
+        given: the samples, of arm64; sp and x29 are 0 if unknown.
         known: u64[n] the return address that comes next in each chain, 0 if it has none.
 
     Returns:

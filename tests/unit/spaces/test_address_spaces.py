@@ -70,7 +70,7 @@ def standing(log, pid):
     history = build_spaces(events)
     hits = attribute(events.samples, history.timeline)
     last = int(hits.sample_row[np.flatnonzero(events.samples.task & 0xFFFFFFFF == pid)[-1]])
-    begin, end, mapping = history.address_spaces.standing(
+    begin, end, mapping = history.address_spaces.mappings_in(
         int(hits.space[last]), int(hits.epoch[last])
     )
     names = [history.names[row] for row in history.mappings.name.take(mapping).tolist()]

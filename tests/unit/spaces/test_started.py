@@ -1,9 +1,7 @@
 """Which mappings are placed all at once, and which are looked at one by one."""
 
-import numpy as np
-
 from builders.sideband import EventLog
-from prospect.spaces.address_spaces import describe_mappings
+from prospect.spaces.address_spaces import mappings_of
 from prospect.spaces.process_history import started_mappings
 from prospect.spaces.task_timeline import collect_ids
 
@@ -12,9 +10,8 @@ def found(log):
     """Return (mapping, task record) of each that is placed at once, and the others."""
     events = log.events()
     tasks, mmaps = events.tasks, events.mmaps
-    mappings = describe_mappings(mmaps, np.full(len(mmaps.start), -1, np.int32))
     ids = collect_ids(tasks.pid, tasks.parent_pid, mmaps.pid)
-    started = started_mappings(tasks, mmaps, mappings, ids)
+    started = started_mappings(tasks, mmaps, mappings_of(mmaps), ids)
     pairs = zip(started.mapping.tolist(), started.task.tolist(), strict=True)
     return list(pairs), started.other.tolist()
 

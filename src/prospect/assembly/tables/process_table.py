@@ -329,7 +329,7 @@ class UnhitMappings:
         """Return the executable mappings without a hit, in the order of their addresses."""
         timeline, table = self._history.timeline, self._history.mappings
         change = self._last_change[process]
-        start, end, mapping = self._history.address_spaces.standing(
+        start, end, mapping = self._history.address_spaces.mappings_in(
             int(timeline.space[change]), int(timeline.epoch[change])
         )
         # An MMAP record does not say what may be executed; without a mark for data it is code.

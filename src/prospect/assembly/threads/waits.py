@@ -33,7 +33,7 @@ from prospect.events.record_columns import (
 from prospect.events.runtime_records import of_chosen_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
 from prospect.records import NamedTuple, Record, replace
-from prospect.spaces.attribution import programs_at, task_pid, task_tid
+from prospect.spaces.attribution import task_pid, task_tid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -437,7 +437,7 @@ def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.
     """Return each thread's last process row, i32[t], and its last name."""
     # Just before its end: with the death the number is free.
     last_ns = np.maximum(found.begin_ns, np.maximum(found.end_ns, np.uint64(1)) - np.uint64(1))
-    process, comm = programs_at(history.timeline, found.pid, found.tid, last_ns)
+    process, comm = history.timeline.programs_at(found.pid, found.tid, last_ns)
     names = [name.decode("utf-8", "surrogateescape") for name in history.names]
     return process, [names[row] if row >= 0 else "?" for row in comm.tolist()]
 

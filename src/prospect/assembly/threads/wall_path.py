@@ -18,7 +18,7 @@ from prospect.figures.find_turns import find_turns
 from prospect.profile.complete import complete
 from prospect.profile.model import TURN_UNCLEAR, TURN_WHOLE, TurnTable, WallPath, WallTakers
 from prospect.records import Record, replace
-from prospect.spaces.attribution import programs_at, task_tid
+from prospect.spaces.attribution import task_tid
 from prospect.wall.path import NOBODY, RUNNING, critical_path, pieces_at
 from prospect.wall.schedule_records import Births, Command, SchedulerRecords, Switches, Wakings
 from prospect.wall.schedule_replay import ended_schedule
@@ -59,10 +59,10 @@ class CommandPath(Record):
     def described(self, history: ProcessHistory) -> WallPath:
         """Return the table of a profile."""
         pieces, had, timeline = self.pieces, self.pieces.takers, history.timeline
-        process, name = programs_at(timeline, self.pid, pieces.tid, pieces.start_ns)
+        process, name = timeline.programs_at(self.pid, pieces.tid, pieces.start_ns)
         at_ns = pieces.start_ns.take(had.piece)
-        of_taker, taker_name = programs_at(timeline, self.taker_pid, had.tid, at_ns)
-        of_ender, ender_name = programs_at(timeline, self.ender_pid, pieces.ended_by, pieces.end_ns)
+        of_taker, taker_name = timeline.programs_at(self.taker_pid, had.tid, at_ns)
+        of_ender, ender_name = timeline.programs_at(self.ender_pid, pieces.ended_by, pieces.end_ns)
         had = replace(had, tid=np.where(had.tid >= _LEAST_UNKNOWN_TID, np.int32(-1), had.tid))
         is_nobody, is_ended = had.tid <= NOBODY, pieces.ended_by > 0
         every = np.concatenate(
