@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from builders.recordings import PROSPECT
+from builders.recordings import PROSPECT, run_as_another_user
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.figures.report.waiting import waiting
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.complete import complete
+from prospect.profile.model import PATH_RAN
 
 pytestmark = [
     pytest.mark.live,
@@ -132,3 +133,18 @@ def test_perf_reads_the_switches(recording):
     ]
     assert switches
     assert all(" prev_state=" in line and " next_pid=" in line for line in switches)
+
+
+def test_the_path_of_an_ordinary_user_goes_on_with_a_child_that_exits(tmp_path):
+    spin = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+    line = ("record", "--wall", "-o", "r", "sh", "-c", f"sh -c '{spin}'; true")
+    ran = run_as_another_user(tmp_path, *line)
+    assert ran.returncode == 0, ran.stderr
+    recording = open_recording(str(tmp_path / "r"))
+    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    profile = build_profile(recording, naming, ProfileRequest(waits=True))
+    path, threads = profile.wall, profile.threads
+    shell = recording.info.extras["command_pid"]
+    ran_ns = path.length_ns[(path.state == PATH_RAN) & (path.tid != shell)].sum()
+    assert ran_ns > 0.9 * threads.cpu_ns[threads.tid != shell].sum() > 0
+    assert not (path.takers.tid == 0).any()  # it is not known that a CPU was idle

@@ -89,6 +89,51 @@ def test_who_had_the_cpu_is_named(path):
     assert had.process_index[had.tid == 0].tolist() == [-1] * int((had.tid == 0).sum())
 
 
+MS = 1_000_000
+
+
+def ended_by_exits(records):
+    """The states and threads of a path, from a recording without wake-ups."""
+    extras = {"interval_ns": [0, 1000 * MS], "command_pid": 5}
+    info = RecordingInfo(events=(CLOCK, SWITCH), extras=extras)
+    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    found = build_profile(BuiltSource(list(records), info), naming, ProfileRequest()).wall
+    states = [PATH_STATES[one] for one in found.state.tolist()]
+    return list(zip(states, found.tid.tolist(), (found.length_ns // MS).tolist(), strict=True))
+
+
+def waiting_for_a_child(delay_ms):
+    """A shell whose child ends at 60 ms, and which has a CPU later."""
+    return [
+        RECORDS.comm(5, 5, "shell", is_exec=True, time=2 * MS),
+        gets(1 * MS, 5),
+        RECORDS.fork(6, 5, 6, 5, time=10 * MS),
+        leaves(20 * MS, 5),
+        gets(20 * MS + 1, 6),
+        RECORDS.exit(6, 5, 6, 5, time=60 * MS),
+        leaves(60 * MS + 1, 6),
+        gets((60 + delay_ms) * MS, 5),
+        RECORDS.exit(5, 1, 5, 1, time=200 * MS),
+    ]
+
+
+def test_without_wake_ups_a_wait_ends_with_the_exit_of_a_child():
+    assert ended_by_exits(waiting_for_a_child(9)) == [
+        ("running", 5, 8),
+        ("waiting for a CPU", 6, 10),
+        ("running", 6, 39),
+        ("waiting for a CPU", 5, 9),
+        ("running", 5, 131),
+    ]
+
+
+def test_an_exit_long_before_ends_no_wait_unless_preempted_threads_waited_as_long():
+    late = waiting_for_a_child(30)
+    assert ended_by_exits(late)[1:3] == [("blocked", 5, 69), ("running", 5, 110)]
+    busy = [leaves(70 * MS, 7, preempted=True), gets(86 * MS, 7)]
+    assert ended_by_exits([*late[:-2], *busy, *late[-2:]])[2] == ("running", 6, 39)
+
+
 @pytest.mark.parametrize(
     "extras",
     [{"command_pid": 7}, {"attached_pids": [5]}, {"command_pid": 1 << 70}, {"command_pid": "5"}],

@@ -42,6 +42,10 @@ _BEGINS, _ENDS = 1, -1
 # kernel gives out such numbers.
 _UNKNOWN_TID = (1 << 31) - 1
 _LEAST_UNKNOWN_TID = _UNKNOWN_TID - (1 << 16)
+# From an exit until the waiting thread has a CPU, on an idle machine. And from a wake-up until the
+# exit is recorded: files are closed and joined threads woken before.
+_AFTER_EXIT_NS = 10_000_000
+_WOKEN_BEFORE_NS = np.uint64(50_000)
 
 
 class CommandPath(Record):
@@ -114,6 +118,10 @@ def find_path(
     pieces = critical_path(*recorded)
     if pieces is None:
         return None
+    if info.events[0].attr.flags & abi.FLAG_INHERIT:  # others had CPUs, and are not recorded
+        had = pieces.takers
+        tid = np.where(had.tid == NOBODY, np.int32(_UNKNOWN_TID), had.tid)
+        pieces = replace(pieces, takers=replace(had, tid=tid))
     return with_pids(_cut_at_execs(pieces, events.tasks), recorded[0].processes)
 
 
@@ -160,7 +168,9 @@ def scheduler_records(
     begin_ns, end_ns = interval_ns(info, events)
     if switches.is_followed is not None:
         switches = _with_others(switches, events.samples)
-    losses, woken = events.losses, wakings(events, info)
+    losses, woken = events.losses, Wakings(*wakings(events, info))
+    if not len(woken.time_ns):
+        woken = _ended_by_exits(events.tasks, switches)
     is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
     return SchedulerRecords(
         switches=Switches(
@@ -170,7 +180,7 @@ def scheduler_records(
             switches.is_out,
             switches.is_preempted,
         ),
-        wakings=Wakings(*woken),
+        wakings=woken,
         births=_births(events.tasks),
         processes=processes_of(events, switches.task),
         begin_ns=begin_ns,
@@ -263,6 +273,42 @@ def _sampled_switches(
 def _births(tasks: Tasks) -> Births:
     is_birth = (tasks.kind == TASK_FORK) & (tasks.time_ns > 0)
     return Births(tasks.time_ns[is_birth], tasks.tid[is_birth], tasks.parent_tid[is_birth])
+
+
+def _ended_by_exits(tasks: Tasks, switches: record_columns.Switches) -> Wakings:
+    """Return the waits that end with the exit of a process or thread that the waiting one made.
+
+    This replaces records of wake-ups, which only root can have. A thread that gets a CPU soon after
+    the exit is taken to have waited for it, as a shell waits for a command, ``make`` for a
+    compiler, and pthread_join() for a thread. If there are several exits, it is the last one.
+    "Soon" is twice as long as any preempted thread waited for a CPU: the machine was that busy.
+
+    Source: do_exit() in ``kernel/exit.c``, Linux 6.18.
+    """
+    chosen = np.flatnonzero(
+        ((tasks.kind == TASK_FORK) | (tasks.kind == TASK_EXIT)) & (tasks.time_ns > 0)
+    )
+    order = chosen.take(np.lexsort((tasks.time_ns.take(chosen), tasks.tid.take(chosen))))
+    kind, tid = tasks.kind.take(order), tasks.tid.take(order)
+    is_life = (kind[:-1] == TASK_FORK) & (kind[1:] == TASK_EXIT) & (tid[:-1] == tid[1:])
+    born, ended = order[:-1][is_life], order[1:][is_life]
+    maker, exit_ns = tasks.parent_tid.take(born), tasks.time_ns.take(ended)
+    exit_ns = exit_ns - np.minimum(exit_ns, _WOKEN_BEFORE_NS)
+    # Exits and switches of the same thread: an exit that is just before the thread gets a CPU.
+    tids = np.concatenate((maker, task_tid(switches.task)))
+    time_ns = np.concatenate((exit_ns, switches.time_ns))
+    is_exit, is_not = np.arange(len(tids)) < len(maker), np.zeros(len(maker), np.bool_)
+    gets_cpu = np.append(is_not, ~switches.is_out)
+    could_go_on = np.append(is_not, switches.is_out & switches.is_preempted)
+    order = np.lexsort((time_ns, tids))
+    at, after = order[:-1], order[1:]
+    gets = gets_cpu.take(after) & (tids.take(at) == tids.take(after))
+    delay_ns = time_ns.take(after) - time_ns.take(at)
+    longest_ns = 2 * int(delay_ns[gets & could_go_on.take(at)].max(initial=0))
+    is_it = gets & is_exit.take(at) & (delay_ns <= max(longest_ns, _AFTER_EXIT_NS))
+    found = at[is_it]
+    found = found.take(np.argsort(exit_ns.take(found), kind="stable"))
+    return Wakings(exit_ns.take(found), maker.take(found), tasks.tid.take(ended.take(found)))
 
 
 def _asked(tasks: Tasks, tid: int, begin_ns: int, end_ns: int) -> Command:

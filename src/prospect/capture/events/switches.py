@@ -71,8 +71,8 @@ _NO_STACKS = (
 )
 _NO_CALLS = "Waits have times, and no system call: switches are recorded without a program ({})."
 _NO_WAKERS = (
-    "The thread that ended a wait is not recorded, and time ready for a CPU after a wait counts as"
-    " part of it: both need the tracepoint sched:sched_waking, that is root"
+    "Only exits show which thread ended a wait, and time ready for a CPU after any other wait"
+    " counts as part of it: more needs the tracepoint sched:sched_waking, that is root"
 )
 
 
