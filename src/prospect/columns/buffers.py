@@ -1,8 +1,8 @@
-"""Columns and tables under construction: values come in block by block, rows are chosen or added.
+"""Columns and tables under construction: blocks of values are added, rows are chosen or appended.
 
-A recording may hold hundreds of millions of samples, so a column takes no memory while all its
-values are equal, and is never held twice for longer than it takes to grow. A table is a record
-whose fields are columns, numpy arrays or lists, or None.
+A recording may hold hundreds of millions of samples. So a column uses no memory while all its
+values are equal, and there are two copies of it only while it grows. A table is a record whose
+fields are columns: numpy arrays or lists, or None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Column(Generic[Scalar]):
-    """A column that grows: one scalar until a second value is met, then an array."""
+    """A column that grows: one scalar until a second value arrives, then an array."""
 
     def __init__(self, dtype: type[Scalar]) -> None:
         self._dtype = dtype
@@ -52,7 +52,7 @@ class Column(Generic[Scalar]):
         self._rows[begin : begin + len(values)] = values
 
     def finish(self, count: int, *, broadcast: bool = False) -> NDArray[Scalar]:
-        """Return the first `count` rows, a broadcast scalar where all are equal and `broadcast`."""
+        """Return the first `count` rows; if `broadcast`, a broadcast scalar if all are equal."""
         if self._rows is not None:
             return self._rows[:count]
         scalar = self._dtype() if self._scalar is None else self._scalar
@@ -61,7 +61,7 @@ class Column(Generic[Scalar]):
 
 
 def is_scalar(column: NDArray[np.generic]) -> bool:
-    """Return whether a column is a broadcast scalar, so that its first row is all of them."""
+    """Return whether a column is a broadcast scalar, so that all rows equal the first."""
     return column.strides == (0,)
 
 
@@ -73,7 +73,7 @@ def narrowed(column: NDArray[np.generic], dtype: type[Scalar]) -> NDArray[Scalar
 
 
 def segments(start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Concatenate the ranges ``start[i] .. start[i] + length[i]`` (i64[n] each) into one index."""
+    """Concatenate the ranges ``start[i] .. start[i] + length[i]``, i64[n] each, into one index."""
     end = np.cumsum(length)
     index = np.repeat(start - (end - length), length)
     index += np.arange(len(index))
@@ -81,13 +81,12 @@ def segments(start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.
 
 
 _Table = TypeVar("_Table", bound=Record)
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _ROWS_AT_ONCE = 1 << 16
 
 
 def gather(table: _Table, rows: NDArray[np.integer], *whole: str) -> _Table:
-    """Return these rows of a table, in this order; fields named by `whole` are no columns of it."""
+    """Return these rows of a table, in this order; the fields in `whole` are not columns."""
 
     def column(values: Any) -> Any:
         if isinstance(values, Sequence):
@@ -100,27 +99,25 @@ def gather(table: _Table, rows: NDArray[np.integer], *whole: str) -> _Table:
 
 
 def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
-    """Return a table with these rows of another one after its own; all columns are new ones.
+    """Return a table and these rows of another one, concatenated; all columns are new.
 
-    A column that either lacks is None.
+    A column that one of the tables lacks is None.
     """
     more = asdict(gather(other, rows))
 
-    def column(values: Any, behind: Any) -> Any:
+    def column(values: Any, others: Any) -> Any:
         if isinstance(values, Sequence):
-            return [*values, *behind]
-        return None if values is None or behind is None else np.concatenate((values, behind))
+            return [*values, *others]
+        return None if values is None or others is None else np.concatenate((values, others))
 
     columns = {name: column(values, more[name]) for name, values in asdict(table).items()}
     return type(table)(**columns)
 
 
 def inserted(table: _Table, other: _Table, place: NDArray[np.intp]) -> _Table:
-    """Return a table with each row of another one before its own row; columns are arrays.
+    """Return a table with the rows of another one inserted before the rows `place`, i[n] ascending.
 
-    Args:
-        other: the rows, of which no column is None that the table has.
-        place: i[n] ascending, as in `numpy.insert`.
+    Columns are arrays. The other table has each column that the table has.
     """
     more = asdict(other)
     columns = {
@@ -131,15 +128,15 @@ def inserted(table: _Table, other: _Table, place: NDArray[np.intp]) -> _Table:
 
 
 def tuples(*columns: NDArray[np.integer]) -> Iterator[tuple[int, ...]]:
-    """Return the rows of columns of integers, as numbers of Python's."""
+    """Return the rows of columns of integers, as Python integers."""
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def looked_up(table: NDArray[_Scalar], index: NDArray[np.integer]) -> NDArray[_Scalar]:
-    """Return ``table.take(index)``, part by part.
+def looked_up(table: NDArray[Scalar], index: NDArray[np.integer]) -> NDArray[Scalar]:
+    """Return ``table.take(index)``, block by block.
 
-    Numpy makes 64-bit numbers of all of an index first, which for a long one of 32 bits is more
-    memory than the result and the index together.
+    Numpy first converts a whole index to 64 bits, which for a long one of 32 bits is more memory
+    than the result and the index together.
     """
     found = np.empty(len(index), table.dtype)
     for first in range(0, len(index), _ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Lists of values, concatenated → a forest in which lists share what they begin with."""
+"""Concatenated lists of values → a forest in which lists share their common beginnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Forest(NamedTuple):
-    """Values, each after the one that comes before it in its lists.
+    """Values, each after the value before it in its lists.
 
     Attributes:
         before: i32[t] row of the value before, less than the row itself; -1 for first values.
@@ -39,7 +39,7 @@ class Forest(NamedTuple):
         return levels(self.depth)
 
     def reached(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Return bool[t]: which values are in the lists that end at some rows."""
+        """Return bool[t]: the values in the lists that end at some rows."""
         is_reached = np.zeros(len(self) + 1, np.bool_)
         is_reached[rows] = True
         for level in reversed(self.levels()[1:]):
@@ -47,17 +47,17 @@ class Forest(NamedTuple):
         return is_reached[:-1]
 
     def callers(self, others: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Return bool[t]: which values have others after them, or are among `others`, -1 none."""
+        """Return bool[t]: values that have a value after them, or are in `others` (-1 for none)."""
         is_caller = np.zeros(len(self) + 1, np.bool_)
         is_caller[self.before] = True
         is_caller[others] = True
         return is_caller[:-1]
 
     def kept(self, is_kept: NDArray[np.bool_]) -> tuple[Forest, NDArray[np.int32]]:
-        """Return the forest of some rows, bool[t], which have with them what comes before them.
+        """Return the forest of some rows, bool[t], which include all values before them.
 
         Returns:
-            It, and i32[t + 1] its row for each row of this one; the last one is -1, for none.
+            It, and i32[t + 1] the new row of each row; the last one is -1, for none.
         """
         rows = np.flatnonzero(is_kept)
         new = np.full(len(self) + 1, -1, np.int32)
@@ -65,10 +65,10 @@ class Forest(NamedTuple):
         before = new.take(self.before.take(rows))
         return Forest(before, self.depth.take(rows), self.value.take(rows)), new
 
-    def behind(self, before: NDArray[np.int32]) -> Forest:
+    def with_before(self, before: NDArray[np.int32]) -> Forest:
         """Return the same values, each after another one.
 
-        `before` i32[t] is what comes before each, of less depth in this forest; -1 for none.
+        `before` i32[t] is the row before each, which has less depth in this forest; -1 for none.
         """
         depth = np.zeros(len(self) + 1, np.int32)
         depth[-1] = -1
@@ -79,8 +79,7 @@ class Forest(NamedTuple):
     def lists(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the lists that end at some rows, from their last value to their first.
 
-        Args:
-            rows: i[n], -1 for empty lists.
+        `rows` is i[n], -1 for empty lists.
 
         Returns:
             i64[n + 1] where each list begins, and i64[m] rows of the forest.
@@ -111,12 +110,12 @@ def levels(depth: NDArray[np.integer]) -> list[NDArray[np.int64]]:
 def forest_of_lists(
     value: NDArray[np.integer], length: NDArray[np.integer]
 ) -> tuple[Forest, NDArray[np.int32]]:
-    """Put lists into a forest, each after what it has in common with the last one not empty.
+    """Put lists into a forest; each shares its beginning with the last one that is not empty.
 
-    Lists that begin alike and are no neighbours share nothing: nothing is searched for.
+    Lists that begin alike and are not neighbours share nothing: this is no search.
 
     Args:
-        value: i[m] the lists, one after another.
+        value: i[m] the concatenated lists.
         length: i[n] of each list.
 
     Returns:
@@ -129,23 +128,23 @@ def forest_of_lists(
     begin = end - length
     others = np.append(0, length[:-1])[: len(length)]
     # Each value is compared with the one at the same place of the list before.
-    beside = np.arange(len(value))
-    beside -= others.repeat(length)
-    differs = np.flatnonzero(value.take(beside) != value)
+    opposite = np.arange(len(value))
+    opposite -= others.repeat(length)
+    differs = np.flatnonzero(value.take(opposite) != value)
     first = np.append(differs, len(value)).take(np.searchsorted(differs, begin))
     shared = np.minimum(np.minimum(first - begin, others), length)
     added = length - shared
-    behind = np.cumsum(added)
+    end_row = np.cumsum(added)
     depth = segments(shared, added)
     before = np.arange(-1, len(depth) - 1)
     # A value that is shared is in the last list that shared less of the one before it.
     joins = np.flatnonzero(shared)
     source = _last_below(shared).take(joins)
     joint = np.full(len(kept), -1, np.int64)
-    joint[joins] = (behind - length).take(source) + shared.take(joins) - 1
+    joint[joins] = (end_row - length).take(source) + shared.take(joins) - 1
     adds = np.flatnonzero(added)
-    before[(behind - added).take(adds)] = joint.take(adds)
-    last[kept] = np.where(added > 0, behind - 1, joint)
+    before[(end_row - added).take(adds)] = joint.take(adds)
+    last[kept] = np.where(added > 0, end_row - 1, joint)
     kept_values = value.take(segments(begin + shared, added))
     return Forest(before.astype(np.int32), depth.astype(np.int32), kept_values), last
 
@@ -156,27 +155,30 @@ def hashed_forest(
     """Put lists into a forest as `forest_of_lists` does, for `without_twins`.
 
     Args:
-        value: i[m] the lists, one after another; none negative.
+        value: i[m] the concatenated lists; no value is negative.
         length: i64[n] of each list.
         word: u64 random words by value.
 
     Returns:
-        The forest, i32[n] the row of each list's last value, -1 if a list is empty, and u64[t]
-        a hash of each row and all that comes before it.
+        The forest, i32[n] the row of each list's last value, -1 if a list is empty, and u64[t] a
+        hash of each row and all values before it.
     """
     grown, last = forest_of_lists(value, length)
     return grown, last, _path_hashes(grown, word)
 
 
 def _path_hashes(forest: Forest, word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash each row with all that comes before it, u64[t]: a sum of words weighted by depth."""
+    """Hash each row with all values before it, u64[t]: a sum of words weighted by depth."""
     weighted = word.take(forest.value)
-    weighted *= _powers(int(forest.depth.max(initial=0)) + 1).take(forest.depth)
+    # Powers of an odd number, modulo 2^64, distinguish places.
+    factors = np.full(int(forest.depth.max(initial=0)) + 1, _FACTOR)
+    factors[:1] = 1
+    weighted *= np.cumprod(factors).take(forest.depth)
     total = np.zeros(len(forest) + 1, np.uint64)
     np.cumsum(weighted, out=total[1:])
-    # In a run each row comes after the row above it; run 0 begins with row 0. A row's hash is the
-    # sum up to it and a number of its run: the hash of the row that the run comes after, less the
-    # sum of all rows before the run.
+    # In a run each row comes after the row above it. Run 0 begins with row 0. A row's hash is the
+    # sum up to it plus a number of its run: the hash of the row before the run, less the sum of all
+    # rows above the run.
     first = np.flatnonzero(forest.before != np.arange(-1, len(forest) - 1))
     before = forest.before.take(first)
     of_run = np.zeros(len(first) + 1, np.uint64)
@@ -191,17 +193,16 @@ def _path_hashes(forest: Forest, word: NDArray[np.uint64]) -> NDArray[np.uint64]
 def without_twins(
     forest: Forest, hashes: NDArray[np.uint64], asked: NDArray[np.bool_]
 ) -> tuple[Forest, NDArray[np.int32]]:
-    """Make rows one that are alike with all that comes before them.
+    """Merge rows that are alike, all values before them included.
 
     Args:
-        forest: of rows that may be alike.
         hashes: u64[t] as from `hashed_forest`.
-        asked: bool[t] rows to look at, and with each what comes before it.
+        asked: bool[t] rows to look at; they include all values before them.
 
     Returns:
-        The forest, these rows in the order in which they first occur and the others after them,
-        and i32[t + 1] which row each one is, the last one -1, for none. Both are as before where
-        rows that are not alike have one hash.
+        The forest, with these rows in the order in which they first occur and the others after
+        them, and i32[t + 1] the new row of each row, the last one -1, for none. Both are unchanged
+        if rows that are not alike have the same hash.
     """
     rows, others = np.flatnonzero(asked), np.flatnonzero(~asked)
     number, first = numbered(hashes.take(rows))
@@ -221,20 +222,13 @@ def without_twins(
     return forest, same
 
 
-def _powers(count: int) -> NDArray[np.uint64]:
-    """Return powers of an odd number, u64[count], modulo 2^64: they keep places apart."""
-    factors = np.full(count, _FACTOR)
-    factors[:1] = 1
-    return np.cumprod(factors)
-
-
 def _last_below(column: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return i64[n]: the last row before each one that has less; -1 for rows of 0, the least."""
+    """Return i64[n]: the last row before each one that has less; -1 for rows of 0, the minimum."""
     found = np.arange(-1, len(column) - 1)
     found[column == 0] = -1
     left = np.flatnonzero(column)
     while len(left):
-        # All between a row and what is found for it has no less than the row.
+        # No row between a row and the one found for it has less than the row.
         candidate = found.take(left)
         is_less = column.take(candidate) < column.take(left)
         left, candidate = left[~is_less], candidate[~is_less]
@@ -243,7 +237,7 @@ def _last_below(column: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def joined_forests(parts: Sequence[Forest]) -> Forest:
-    """Return forests as one, in which the rows of each come after those of the parts before."""
+    """Return one forest, in which the rows of each part come after those of the parts before."""
     first = np.cumsum([0, *map(len, parts)]).tolist()
     before = [
         np.where(p.before < 0, -1, p.before + at) for p, at in zip(parts, first, strict=False)

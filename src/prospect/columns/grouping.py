@@ -1,13 +1,13 @@
-"""Counts and sums over groups of rows, and the rows of a group: what tables are made of.
+"""Counts and sums over groups of rows, and the rows of a group, from which tables are made.
 
-Keys and values are integer columns, equally long. Each distinct key comes out once, in ascending
-order, with the sums of its values. Nothing loops over rows.
+Keys and values are integer columns of one length. Each distinct key appears once, in ascending
+order, with the sums of its values. No loop runs over rows.
 
 The addresses of millions of samples are a few thousand different words. A table of slots that stays
-in the cache gives each word that comes first to a slot a number; what finds its slot taken goes to
-the next table, whose slots another hash chooses, and what is left after the last one is sorted.
-If a sample of the rows says that most words are rare, all are sorted at once: as one number of
-word and row, which takes half of the time of sorting row numbers by word.
+in the cache numbers the first word of each slot. Words whose slot is occupied go to the next table,
+which another hash fills; the words left after the last table are sorted. If a sample of the rows
+shows that most words are rare, all are sorted at once, each word and its row as one number. That
+takes half as long as sorting row numbers by word.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Odd ones with mixed bits, one a table. Source: Knuth, The Art of Computer Programming, volume 3,
-# 6.4, "multiplicative hashing"; Steele, Lea and Flood, OOPSLA 2014; MurmurHash3's finalizer.
+# Odd numbers with mixed bits, one a table. Source: Knuth, The Art of Computer Programming, volume
+# 3, 6.4, "multiplicative hashing"; Steele, Lea and Flood, OOPSLA 2014; MurmurHash3's finalizer.
 _MULTIPLIERS = tuple(
     np.uint64(multiplier)
     for multiplier in (
@@ -37,18 +37,18 @@ _MULTIPLIERS = tuple(
         0xFF51AFD7ED558CCD,
     )
 )
-# 2 MB of words a table: about a CPU's second-level cache.
+# 2 MB of words a table: about the size of a second-level cache.
 _SLOT_BITS = 18
 _LEAST_TO_HASH = 1 << 14
-# If more than this part of so many rows are different words, most words are rare.
+# If more than this share of so many rows are different words, most words are rare.
 _TRIED = 1 << 14
 _MOSTLY_RARE = 0.6
-# Lower bits of a word that are packed as they are: of an address, those within some 256 MB.
+# Lower bits of a word, which are packed unchanged: they distinguish addresses within 256 MB.
 _LOW_BITS = 28
 _NO_SHIFT = np.uint64(0)
 # A block's temporaries stay in the cache too.
 _BLOCK = 1 << 16
-# If a table leaves more than this part of its words, they are too many for the next one too.
+# If a table leaves more than this share of its words, they are too many for the next one too.
 _MOST_LEFT = 0.75
 
 
@@ -57,8 +57,8 @@ class Counted(NamedTuple):
 
     Attributes:
         value: u64[d] ascending.
-        rows: i64[d] how many have the value.
-        place: i32[n] of each row: which of the values it has.
+        rows: i64[d] how many rows have the value.
+        place: i32[n] the place of each row's value in `value`.
     """
 
     value: NDArray[np.uint64]
@@ -67,47 +67,38 @@ class Counted(NamedTuple):
 
 
 def counted(column: NDArray[np.uint64], *, may_spend: bool = False) -> Counted:
-    """Count the distinct values of a column, of which there are at most 2^30.
+    """Count the distinct values of a column, at most 2^30 of them.
 
-    With `may_spend` nobody needs the column any more, and its memory may be used.
+    `may_spend` allows to overwrite the column.
     """
     if len(column) >= _LEAST_TO_HASH:
         tried = column[:: -(-len(column) // _TRIED)]
         if len(distinct(tried)) > _MOSTLY_RARE * len(tried):
             packed = _packed_words(column, may_spend=may_spend)
             if packed is not None:
-                return _sorted(*packed)
+                return _numbered(*packed)
     return _hashed(column)
 
 
 def tallied(column: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the distinct values, u64[d] ascending, and how many rows have each, i64[d].
 
-    Which rows these are is not asked: the values are sorted alone, u32 in half the time.
-
-    The column is sorted in place.
+    This sorts the column in place, without its row numbers: u32 in half the time of `counted`.
     """
     column.sort()
     start = run_starts(column)
     return column.take(start).astype(np.uint64), run_lengths(start, len(column))
 
 
-class _Packing(NamedTuple):
-    """How rows are packed: `high` are the distinct upper parts of words, of `low_bits` lower ones.
-
-    `place` i32[n] is of each row which upper part its word has; its memory is for the result.
-    """
-
-    high: NDArray[np.uint64]
-    low_bits: int
-    row_bits: int
-    place: NDArray[np.int32]
-
-
 def _packed_words(
     column: NDArray[np.uint64], *, may_spend: bool
-) -> tuple[NDArray[np.uint64], _Packing] | None:
-    """Return word and row as one number, u64[n]; None if they have too many bits."""
+) -> tuple[NDArray[np.uint64], Counted, int, int] | None:
+    """Pack each word and its row into one number, u64[n].
+
+    Returns:
+        The numbers, the upper parts of the words, the bits of a word's lower part, and those of a
+        row; None if a number would have too many bits.
+    """
     row_bits = (len(column) - 1).bit_length()
     low_bits = min(_LOW_BITS, 64 - row_bits)
     shift = np.uint64(low_bits)
@@ -125,32 +116,34 @@ def _packed_words(
         part <<= np.uint64(row_bits)
         part |= row[: len(part)]
         row += np.uint64(_BLOCK)
-    return packed, _Packing(high.value, low_bits, row_bits, high.place)
+    return packed, high, low_bits, row_bits
 
 
-def _sorted(packed: NDArray[np.uint64], packing: _Packing) -> Counted:
-    """Sort what `_packed_words` returned, and number the words in the order that they have then."""
+def _numbered(packed: NDArray[np.uint64], high: Counted, low_bits: int, row_bits: int) -> Counted:
+    """Sort the numbers of `_packed_words`, and number the words in that order.
+
+    The result reuses the memory of `high.place`.
+    """
     packed.sort()
-    row_bits = np.uint64(packing.row_bits)
+    row_shift, low_shift = np.uint64(row_bits), np.uint64(low_bits)
     is_start = np.ones(len(packed), np.bool_)
     for first in range(0, len(packed) - 1, _BLOCK):
-        word = packed[first : first + _BLOCK + 1] >> row_bits
+        word = packed[first : first + _BLOCK + 1] >> row_shift
         np.not_equal(word[1:], word[:-1], out=is_start[first + 1 : first + len(word)])
     start = np.flatnonzero(is_start)
-    low_bits, of_row = np.uint64(packing.low_bits), np.uint64((1 << packing.row_bits) - 1)
     value = np.empty(len(start), np.uint64)
     for first in range(0, len(start), _BLOCK):
-        word = packed.take(start[first : first + _BLOCK]) >> row_bits
+        word = packed.take(start[first : first + _BLOCK]) >> row_shift
         part = value[first : first + _BLOCK]
-        part[:] = packing.high.take((word >> low_bits).view(np.int64))
-        part <<= low_bits
-        part |= word & np.uint64((1 << packing.low_bits) - 1)
-    place, before = packing.place, np.int32(-1)
+        part[:] = high.value.take((word >> low_shift).view(np.int64))
+        part <<= low_shift
+        part |= word & np.uint64((1 << low_bits) - 1)
+    place, before, row_mask = high.place, np.int32(-1), np.uint64((1 << row_bits) - 1)
     for first in range(0, len(packed), _BLOCK):
         number = np.cumsum(is_start[first : first + _BLOCK], dtype=np.int32)
         number += before
         before = number[-1]
-        place[(packed[first : first + _BLOCK] & of_row).view(np.int64)] = number
+        place[(packed[first : first + _BLOCK] & row_mask).view(np.int64)] = number
     return Counted(value, run_lengths(start, len(packed)), place)
 
 
@@ -163,15 +156,15 @@ def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted
     for multiplier in _MULTIPLIERS:
         if len(left) < _LEAST_TO_HASH:
             break
-        found, slot, late = _first_of_slots(left, multiplier, shift)
+        met, value, slot, late = _first_of_slots(left, multiplier, shift)
         slot += np.int32(bound)
         if rows is None:
             code, rows = slot, late
         else:
             code[rows] = slot
             rows = rows.take(late)
-        values.append(found.value)
-        codes.append(found.slot + bound)
+        values.append(value)
+        codes.append(met + bound)
         bound += 1 << _SLOT_BITS
         was, left = len(left), left.take(late)
         if len(left) > _MOST_LEFT * was:
@@ -185,29 +178,23 @@ def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted
 
 
 def first_rows(place: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the first row of each place, i64[d]; every number below the largest is a place."""
+    """Return the first row of each place, i64[d]; each number up to the largest is a place."""
     row = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
-    # If there are several, the last one stays.
+    # The last assignment to a place persists.
     row[place[::-1]] = np.arange(len(place))[::-1]
     return row
 
 
-class _Slots(NamedTuple):
-    """The slots that are taken, i64[t], and the value of each, u64[t]."""
-
-    slot: NDArray[np.int64]
-    value: NDArray[np.uint64]
-
-
 def _first_of_slots(
     column: NDArray[np.uint64], multiplier: np.uint64, shift: np.uint64
-) -> tuple[_Slots, NDArray[np.int32], NDArray[np.int64]]:
-    """Give each slot to the first value, or nearly, that falls on it.
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+    """Give each slot to one of the first values that hash to it.
 
     Returns:
-        The slots taken, i32[n] the slot of each row, and i64 the rows whose slot another value has.
+        i64[t] the slots in use, u64[t] their values, i32[n] the slot of each row, and i64 the rows
+        whose slot has another value.
     """
-    # The value of a free slot never falls on it: 0 does on slot 0, and 1 does not.
+    # The value of a free slot never hashes to it: 0 hashes to slot 0, and 1 does not.
     table = np.zeros(1 << _SLOT_BITS, np.uint64)
     table[0] = 1
     slot_of_row = np.empty(len(column), np.int32)
@@ -228,13 +215,13 @@ def _first_of_slots(
     is_taken = table != 0
     is_taken[0] = table[0] != 1
     taken = np.flatnonzero(is_taken)
-    return _Slots(taken, table.take(taken)), slot_of_row, np.concatenate(late)
+    return taken, table.take(taken), slot_of_row, np.concatenate(late)
 
 
 def _ranked(
     value: NDArray[np.uint64], codes: list[NDArray[np.int64]], code: NDArray[np.int32]
 ) -> Counted:
-    """Number the values in ascending order, and each row, by its code, like its value."""
+    """Number the values in ascending order; replace each row's code by its value's number."""
     if not len(value):
         return Counted(value, np.empty(0, np.int64), code)
     order = np.argsort(value)
@@ -270,7 +257,7 @@ def group_sums(
     Args:
         keys: columns of integers [n], none negative; the product of their ranges fits in 64 bits
             (two row numbers of 31 bits and a mode of 2 do).
-        values: i64[n] columns; a broadcast scalar, for all that is the same, takes no time.
+        values: i64[n] columns; a broadcast scalar takes no time.
 
     Returns:
         The distinct keys, i64[g] a column, ascending with the first key leading, and i64[g] sums.
@@ -295,7 +282,7 @@ def group_sums(
 def sums_with_rows(
     keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], NDArray[np.int32]]:
-    """Sum as `group_sums` does, and return also the sum that each row went into, i32[n]."""
+    """Sum as `group_sums` does, and return also the number of each row's sum, i32[n]."""
     distinct, sums, order, starts = _grouped(keys, values)
     return distinct, sums, rows_in_groups(order, starts)
 
@@ -313,7 +300,7 @@ def _grouped(
 
 
 def _unpacked(distinct: NDArray[np.uint64], sizes: list[int]) -> list[NDArray[np.int64]]:
-    """Return the columns of keys that `packed_keys` made one number of."""
+    """Return the columns of keys that `packed_keys` packed."""
     unpacked: list[NDArray[np.int64]] = []
     for size in reversed(sizes[1:]):
         distinct, column = np.divmod(distinct, np.uint64(size))
@@ -323,9 +310,9 @@ def _unpacked(distinct: NDArray[np.uint64], sizes: list[int]) -> list[NDArray[np
 
 
 def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[int]]:
-    """Return the keys of each row as one number, u64[n], and the size of each column's range.
+    """Pack the keys of each row into one number, u64[n], the first key leading.
 
-    There is at least one row; the first key leads.
+    There is at least one row. The second result is the size of each column's range.
     """
     sizes = [int(column.max()) + 1 for column in keys]
     return _packed(keys, sizes, np.uint64), sizes
@@ -362,7 +349,7 @@ def rows_in_groups(order: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArr
 def exact_sums(
     index: NDArray[np.integer], values: NDArray[np.int64], size: int
 ) -> NDArray[np.int64]:
-    """Add up integers by index, i64[size]: exactly, which bincount's floating point does not."""
+    """Sum integers by index, i64[size], exactly; bincount sums in floating point."""
     result = np.zeros(size, np.int64)
     np.add.at(result, index, values)
     return result
@@ -371,10 +358,10 @@ def exact_sums(
 def distinct_keys(
     keys: NDArray[np.signedinteger], bound: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct keys, ascending, and the row of each key among them, i64[n].
+    """Return the distinct keys, ascending, and the place of each row's key in them, i64[n].
 
-    No key is negative, and `bound` is above all; if it is not much larger than n, nothing is
-    sorted.
+    No key is negative, and all are below `bound`. If `bound` is not much larger than n, this sorts
+    nothing.
     """
     if bound > max(_LEAST_TABLE, 4 * len(keys)):
         found = counted(keys.astype(np.uint64))
@@ -389,9 +376,9 @@ def distinct_keys(
 def without_gaps(
     number: NDArray[np.int32], bound: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the numbers that occur, ascending, and each row's place among them, i32[n].
+    """Return the numbers that occur, ascending, and the place of each row's number in them, i32[n].
 
-    `bound` is above all numbers, and not much larger than they are many.
+    All numbers are below `bound`, which is not much larger than their count.
     """
     is_there = np.bincount(number, minlength=bound) > 0
     if is_there.all():
@@ -405,8 +392,8 @@ class Alike(NamedTuple):
     """Rows that are equal in all of some columns.
 
     Attributes:
-        row: i64[d] the first of each.
-        place: i32[n] of each row: which of them it equals.
+        row: i64[d] the first of each kind.
+        place: i32[n] the kind of each row.
     """
 
     row: NDArray[np.int64]
@@ -414,9 +401,9 @@ class Alike(NamedTuple):
 
 
 def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
-    """Return which rows are equal in all columns, [n] each of integers or truth values.
+    """Find the rows that are equal in all columns, [n] each of integers or truth values.
 
-    If none is negative they ascend, the first column leading.
+    If no value is negative the kinds ascend, the first column leading.
     """
     if not len(columns[0]):
         return Alike(np.empty(0, np.int64), np.empty(0, np.int32))
@@ -437,7 +424,7 @@ def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
 
 
 class RowsByGroup(Record):
-    """Which rows belong to a group, as slices of `order`.
+    """The rows of each group, as slices of `order`.
 
     Attributes:
         order: i64[n] rows, groups ascending.
@@ -448,7 +435,7 @@ class RowsByGroup(Record):
     start: NDArray[np.int64]
 
     def rows(self, group: int) -> NDArray[np.int64]:
-        """Return the rows of `group`, i64, in the order that was asked for."""
+        """Return the rows of `group`, i64, in the order of `rows_by_group`."""
         return self.order[self.start[group] : self.start[group + 1]]
 
 

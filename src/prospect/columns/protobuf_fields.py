@@ -1,4 +1,4 @@
-"""Protocol Buffers → fields, none of whose lengths is believed; recorders load this without numpy.
+"""Protocol Buffers → fields, with every length checked. Recorders load this without numpy.
 
 Source: Protocol Buffers documentation, "Encoding".
 """
@@ -22,12 +22,12 @@ _MASK = 2**64 - 1
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield of each field its number, its wire type, its number and its bytes.
+    """Yield the number of each field, its wire type, its value and its bytes.
 
-    A field has either a number (VARINT and the fixed ones) or bytes (LENGTH).
+    A field has either a value (VARINT and the fixed types) or bytes (LENGTH).
 
     Raises:
-        RecordingError: the bytes are no message.
+        RecordingError: the bytes are not a message.
     """
     at, end = 0, len(data)
     while at < end:
@@ -56,7 +56,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 
 
 def begins_as_message(head: bytes, last_field: int) -> bool:
-    """Return whether bytes can be the beginning of a message with fields up to a number."""
+    """Return whether bytes can begin a message whose fields have numbers up to `last_field`."""
     at = 0
     while at < len(head):
         tag = head[at]
@@ -73,7 +73,7 @@ def begins_as_message(head: bytes, last_field: int) -> bool:
 
 
 def signed(value: int) -> int:
-    """Return an int64 of the bits of a varint."""
+    """Return the int64 that has the bits of a varint."""
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -87,7 +87,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a number in LEB128, as a packed field of one has it."""
+    """Encode a number in LEB128."""
     found = bytearray()
     while value >= 0x80:
         found.append(value & 0x7F | 0x80)
@@ -97,5 +97,5 @@ def encode_varint(value: int) -> bytes:
 
 
 def damaged() -> RecordingError:
-    """Return what says that a message cannot be read."""
+    """Return the error for a message that cannot be read."""
     return RecordingError("damaged pprof profile: it ends too early, or is none")

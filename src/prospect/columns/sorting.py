@@ -1,8 +1,8 @@
 """Distinct values of whole columns of integers, hashes of columns, and sets of words.
 
-A hash finds what may be equal; users compare what they find. Sorting tens of millions of words to
-find the few thousand distinct ones among them costs seconds; hashing them into a table that stays
-in the cache costs a fraction of a tenth of that.
+A hash finds candidates; callers compare what they find. To find a few thousand distinct words in
+tens of millions, sorting takes seconds. A hash table that stays in the cache takes a fraction of a
+tenth of that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _Integer = TypeVar("_Integer", bound=np.integer)
 
-# Odd ones with mixed bits; the first is 2^64 by the golden ratio. Source: Knuth, The Art of
+# Odd numbers with mixed bits; the first is 2^64 by the golden ratio. Source: Knuth, The Art of
 # Computer Programming, volume 3, 6.4, "multiplicative hashing"; Steele, Lea and Flood, OOPSLA 2014.
 _MULTIPLIERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _LEAST_TO_HASH = 1 << 12
@@ -30,7 +30,7 @@ _WORD_BITS = 64
 
 
 def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return where each run of rows that equal their neighbours begins, i64; none without rows."""
+    """Return where each run of equal rows begins, i64; none without rows."""
     is_start = np.zeros(len(columns[0]), np.bool_)
     is_start[:1] = True
     for column in columns:
@@ -39,9 +39,9 @@ def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def run_lengths(start: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-    """Return how long the runs are that begin at these of so many rows, i64[r].
+    """Return the lengths of the runs that begin at `start`, i64[r]; there are `rows` in all.
 
-    As `numpy.diff` with an end appended, which copies all starts for that.
+    `numpy.diff` with an end appended would copy all starts.
     """
     length = np.empty_like(start)
     np.subtract(start[1:], start[:-1], out=length[:-1])
@@ -50,9 +50,9 @@ def run_lengths(start: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
 
 
 def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the rows in ascending order of their keys, i64[n], those of one key in their order.
+    """Return the rows in ascending order of their keys, i64[n]; rows of one key keep their order.
 
-    Key and row as one number, if they fit, are sorted in a third of the time of row numbers alone.
+    If they fit, key and row are sorted as one number, in a third of the time of row numbers.
     """
     row_bits = max(len(key) - 1, 0).bit_length()
     if int(key.max(initial=0)).bit_length() + row_bits > _WORD_BITS:
@@ -67,9 +67,10 @@ def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
 def falling_within(
     group: NDArray[np.int64], weight: NDArray[np.float64], count: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the rows by group, in each by falling weight, then count, i64[n]; the rest as it was.
+    """Return the rows by group, by descending weight, and by descending count, i64[n].
 
-    If weights are counts in another unit, counts alone are sorted: as one number with the group.
+    Ties keep their order. If weights are counts in another unit, count and group are sorted as one
+    number.
     """
     bits = int(count.max(initial=0)).bit_length()
     has_room = int(group.max(initial=0)).bit_length() + bits < _WORD_BITS
@@ -94,9 +95,9 @@ def numbered(column: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np
 def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return i64[n]: the first row with the value of each row.
 
-    A slot of a table holds the first row whose value falls on it, and so answers for all rows with
-    that value; rows that lost their slot are tried again, and the rest is sorted. For
-    long columns that is a tenth of the time of sorting all, and never much more than that.
+    A slot of a table holds the first row whose value hashes to it, for all rows with that value.
+    Rows of other values get a second table, and the rest is sorted. For long columns that takes a
+    tenth of the time of sorting all, and never much more than that.
     """
     first = np.empty(len(column), np.int64)
     rows: NDArray[np.int64] | None = None
@@ -123,7 +124,7 @@ def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def _first_of_slot(column: NDArray[np.integer], multiplier: np.uint64) -> NDArray[np.integer]:
-    """Return i[n]: the first of the rows whose values fall on the same slot as each row's."""
+    """Return i[n]: the first row whose value hashes to the same slot as each row's."""
     bits = (len(column) - 1).bit_length()
     slot = column.astype(np.uint64)
     slot *= multiplier
@@ -131,7 +132,7 @@ def _first_of_slot(column: NDArray[np.integer], multiplier: np.uint64) -> NDArra
     place = slot.view(np.int64)
     row_type = np.int32 if bits < 32 else np.int64
     table: NDArray[np.integer] = np.empty(1 << bits, row_type)
-    # If several rows have one slot, the one that is written last stays.
+    # The last assignment to a slot persists.
     table[place[::-1]] = np.arange(len(column) - 1, -1, -1, dtype=row_type)
     return table.take(place)
 
@@ -153,14 +154,14 @@ def distinct(column: NDArray[_Integer]) -> NDArray[_Integer]:
 
 _MOST_SLOT_BITS = 17
 _LEAST_SLOT_BITS = 6
-# A block of fewer words is sorted sooner than the table for it is cleared.
+# Sorting a block of fewer words takes less time than clearing the table.
 _SMALL_BLOCK = 1 << 14
 # Knuth, The Art of Computer Programming, volume 3, 6.4: multiplicative hashing, golden ratio.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def random_seed() -> np.uint64:
-    """Return a seed that who made a recording cannot know: he cannot make hashes collide."""
+    """Return a seed that the author of a recording cannot predict, to make hashes collide."""
     return np.uint64(int.from_bytes(os.urandom(8)))
 
 
@@ -182,16 +183,15 @@ def mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
 def mixed_at(
     words: NDArray[np.uint64], place: NDArray[np.int64], seed: np.uint64
 ) -> NDArray[np.uint64]:
-    """Return a hash of each word and its place; sums of them distinguish sequences."""
+    """Return a hash of each word and its place; sums of these distinguish sequences."""
     return mixed(words + (place + 1).view(np.uint64) * _GOLDEN, seed)
 
 
 class WordSet(Record):
     """Distinct words other than 0.
 
-    `slot_word` u64 has one of the words of each hash, 0 if there is none; `slot_row` i64 is its
-    row, and `is_taken` bool whether there is one. Words that lost their slot to another are found
-    by bisection.
+    `slot_word` u64 has one of the words of each hash, 0 for none; `slot_row` i64 is its row, -1 for
+    none, and `is_taken` whether there is one. Other words of the same hash are found by bisection.
 
     Attributes:
         words: u64[k] ascending.
@@ -203,7 +203,7 @@ class WordSet(Record):
     is_taken: NDArray[np.bool_]
 
     def find(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the row of each word, i64[n]; -1 for those that are not in the set."""
+        """Return the row of each word, i64[n]; -1 for words that are not in the set."""
         slot = _slots(words, self._bits)
         row = self.slot_row.take(slot)
         missed = np.flatnonzero(self.slot_word.take(slot) != words)
@@ -216,7 +216,7 @@ class WordSet(Record):
         return row
 
     def may_hold(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return bool[n]: False for words that surely are not in the set; cheaper than `find`."""
+        """Return bool[n]: False for words that cannot be in the set; cheaper than `find`."""
         return self.is_taken.take(_slots(words, self._bits))
 
     @property
@@ -231,25 +231,25 @@ def _slots(words: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
 
 
 def word_set(words: NDArray[np.uint64]) -> WordSet:
-    """Make a set of words u64[n], which may repeat; 0 is left out."""
+    """Make a set of words u64[n], which may repeat, without 0."""
     words = distinct(words)
     if len(words) and words[0] == 0:
         words = words[1:]
-    # Four slots a word, as far as the table stays in the cache.
+    # Four slots a word, as long as the table stays in the cache.
     bits = min(max(len(words).bit_length() + 2, _LEAST_SLOT_BITS), _MOST_SLOT_BITS)
     slot_word = np.zeros(1 << bits, np.uint64)
     slot_row = np.full(1 << bits, -1, np.int64)
     slot = _slots(words, bits)
     slot_word[slot] = words
     slot_row[slot] = np.arange(len(words))
-    # If several words have one hash, the last written has the slot, in both columns alike.
+    # The last word of a hash has its slot, in both columns.
     return WordSet(words, slot_word, slot_row, slot_row >= 0)
 
 
 def collect_words(blocks: Iterable[NDArray[np.uint64]], at_most: int) -> WordSet:
     """Make a set of the words of all blocks.
 
-    At most `at_most` words beyond those that have their own slot are kept.
+    It keeps at most `at_most` words besides those that have their own slot.
     """
     slot_word = np.empty(0, np.uint64)
     others: list[NDArray[np.uint64]] = []

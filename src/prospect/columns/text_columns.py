@@ -1,4 +1,4 @@
-"""Lines of text → columns: where lines and fields are, and what their hexadecimal numbers are.
+"""Lines of text → columns: the bounds of lines and fields, and the values of hexadecimal numbers.
 
 For /proc/kallsyms, System.map and perf map files: hundreds of thousands of lines, parsed as arrays.
 """
@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Bytes that must be before and after the text, so that eight bytes can be read at any place.
+# Precedes and follows the text, so that eight bytes can be read at any place.
 PADDING = bytes(16)
 
 _NEWLINE = 0x0A
@@ -36,8 +36,8 @@ def line_bounds(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the lines of a padded text.
 
     Returns:
-        i64[n], i64[n]: first byte of each line, and its end without the newline. An unfinished last
-        line counts.
+        i64[n], i64[n]: the first byte of each line, and its end without the newline. An unfinished
+        last line counts.
     """
     octets = np.frombuffer(text, np.uint8)
     last = len(text) - len(PADDING)
@@ -54,15 +54,11 @@ def line_bounds(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def next_spaces(
     text: bytes, position: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int64], ...]:
-    """Find the next `count` spaces from each position on; the text's length if there are none.
-
-    Args:
-        text: padded text.
-        position: i64[n].
-        count: how many.
+    """Find the next `count` spaces from each position, i64[n], on.
 
     Returns:
-        `count` columns of i64[n], each strictly above the one before where it is found.
+        `count` columns of i64[n], each strictly above the one before if it is found; the text's
+        length if it is not.
     """
     octets = np.frombuffer(text, np.uint8)
     spaces = np.append(np.flatnonzero(octets == _SPACE), np.full(count, len(text)))
@@ -73,12 +69,7 @@ def next_spaces(
 def hexadecimal(
     text: bytes, start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Read hexadecimal numbers, with or without ``0x``.
-
-    Args:
-        text: padded text.
-        start: i64[n] first digit, within the padded text.
-        end: i64[n] first byte after the last digit, within the padded text.
+    """Read hexadecimal numbers, with or without ``0x``, from `start` to `end`, i64[n].
 
     Returns:
         u64[n] values, and bool[n] whether the field is a number of 1 to 16 digits.

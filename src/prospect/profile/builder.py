@@ -1,7 +1,7 @@
 """Named pieces of objects → the object, function and location tables of a Profile.
 
-A profile that was made of sums instead of single samples has the tables `no_samples` and
-`no_clocks`, without rows.
+A profile made of sums instead of single samples has the tables `no_samples` and `no_clocks`,
+without rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def no_samples() -> SampleTable:
-    """Return the table of a profile whose hits represent their samples."""
+    """Return the sample table of a profile made of sums."""
     return SampleTable(
         hit_index=np.empty(0, np.int32),
         time_ns=np.empty(0, np.uint64),
@@ -41,7 +41,7 @@ def no_samples() -> SampleTable:
 
 
 def no_clocks() -> ClockTable:
-    """Return the table of a profile whose clocks have no grid that is known."""
+    """Return the clock table of a profile whose clocks have no known grid."""
     times = np.empty(0, np.uint64)
     return ClockTable(
         event=np.empty(0, np.uint16),
@@ -60,10 +60,10 @@ class NamedAddresses(Record):
     Attributes:
         address: u64[n] in the object's own terms (SVMA for images, AVMA for kernel and JIT code).
         function: i32[n] row of the lists below, -1 if there is no name.
-        reason: u8[n] NameSource, one of NO_* where `function` is -1.
-        name, linkage_name, aliases, function_address, function_size, is_global, source,
-            object_path: one entry a function, as in `FunctionTable`; `object_path` may differ
-            from the object's own (kernel modules, BPF programs).
+        reason: u8[n] NameSource, one of NO_* where `function` is -1. name, linkage_name, aliases,
+        function_address, function_size, is_global, source, object_path: one entry a function, as in
+        `FunctionTable`; `object_path` may differ from the object's own (kernel modules, BPF
+        programs).
     """
 
     address: NDArray[np.uint64]
@@ -80,7 +80,7 @@ class NamedAddresses(Record):
 
 
 class TableBuilder:
-    """Collects objects in turn; `tables()` gives what was collected."""
+    """Collects objects in turn; `tables()` returns their tables."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []
@@ -88,16 +88,9 @@ class TableBuilder:
         self._build_ids: list[str] = []
         self._notes: list[str] = []
         self._shared_objects: dict[tuple[str, int], int] = {}
-        self._names: list[Sequence[str]] = []
-        self._raw_names: list[str] = []
-        self._aliases: list[Sequence[tuple[str, ...]]] = []
-        self._function_objects: list[NDArray[np.int32]] = []
-        self._function_addresses: list[NDArray[np.uint64]] = []
-        self._function_sizes: list[NDArray[np.uint64]] = []
-        self._function_globals: list[NDArray[np.bool_]] = []
-        self._function_sources: list[NDArray[np.uint8]] = []
-        self._location_functions: list[NDArray[np.int32]] = []
-        self._location_addresses: list[NDArray[np.uint64]] = []
+        self._functions: list[FunctionTable] = []
+        self._function_count = 0
+        self._locations: list[LocationTable] = []
 
     def add(  # noqa: PLR0913 - an object has as many facts, all but three by keyword
         self,
@@ -118,7 +111,7 @@ class TableBuilder:
             note: why it has no or poor names.
             part_kinds: kinds of the other object paths among the functions; `kind` if absent.
         """
-        # A module also has functions that a listing places outside of where it was mapped.
+        # A module also has functions that a listing places outside its mapping.
         own_object = (
             self._part_row(path, kind)
             if kind == KIND_MODULE
@@ -128,23 +121,35 @@ class TableBuilder:
         for other in dict.fromkeys(named.object_path):
             if other not in row_of:
                 row_of[other] = self._part_row(other, (part_kinds or {}).get(other, kind))
-        function_object = np.array([row_of[p] for p in named.object_path], np.int32)
-        first_function = len(self._raw_names)
-        self._names.append(named.name)
-        self._raw_names += named.linkage_name
-        self._aliases.append(named.aliases)
-        self._function_objects.append(function_object)
-        self._function_addresses.append(named.function_address)
-        self._function_sizes.append(named.function_size)
-        self._function_globals.append(named.is_global)
-        self._function_sources.append(named.source)
+        first_function = self._add_functions(
+            FunctionTable(
+                name=named.name,
+                linkage_name=named.linkage_name,
+                aliases=named.aliases,
+                object_index=np.array([row_of[p] for p in named.object_path], np.int32),
+                address=named.function_address,
+                size_bytes=named.function_size,
+                is_global=named.is_global,
+                source=named.source,
+            )
+        )
         function = named.function + np.int32(first_function)
         nameless = named.function < 0
         for reason in distinct(named.reason[nameless]).tolist():
             chosen = nameless & (named.reason == reason)
-            function[chosen] = self._nameless_row(own_object, reason, named.address[chosen])
-        self._location_functions.append(function)
-        self._location_addresses.append(named.address)
+            function[chosen] = self._add_functions(
+                FunctionTable(
+                    name=[""],
+                    linkage_name=[""],
+                    aliases=[()],
+                    object_index=np.array([own_object], np.int32),
+                    address=named.address[chosen].min(keepdims=True),
+                    size_bytes=np.zeros(1, np.uint64),
+                    is_global=np.zeros(1, np.bool_),
+                    source=np.array([reason], np.uint8),
+                )
+            )
+        self._locations.append(LocationTable(function_index=function, address=named.address))
         return own_object
 
     def _object_row(self, path: str, kind: int, build_id: str, note: str) -> int:
@@ -161,28 +166,25 @@ class TableBuilder:
             self._shared_objects[path, kind] = row
         return row
 
-    def _nameless_row(self, own_object: int, reason: int, address: NDArray[np.uint64]) -> int:
-        self._names.append([""])
-        self._raw_names.append("")
-        self._aliases.append([()])
-        self._function_objects.append(np.array([own_object], np.int32))
-        self._function_addresses.append(address.min(keepdims=True))
-        self._function_sizes.append(np.zeros(1, np.uint64))
-        self._function_globals.append(np.zeros(1, np.bool_))
-        self._function_sources.append(np.array([reason], np.uint8))
-        return len(self._raw_names) - 1
+    def _add_functions(self, functions: FunctionTable) -> int:
+        """Append functions; return the row of the first."""
+        first = self._function_count
+        self._functions.append(functions)
+        self._function_count += len(functions.linkage_name)
+        return first
 
     def tables(self) -> tuple[ObjectTable, FunctionTable, LocationTable]:
         """Return the tables of all objects added so far."""
+        parts = self._functions
         functions = FunctionTable(
-            name=joined(self._names),
-            linkage_name=self._raw_names,
-            aliases=joined(self._aliases),
-            object_index=_joined(self._function_objects, np.int32),
-            address=_joined(self._function_addresses, np.uint64),
-            size_bytes=_joined(self._function_sizes, np.uint64),
-            is_global=_joined(self._function_globals, np.bool_),
-            source=_joined(self._function_sources, np.uint8),
+            name=joined([part.name for part in parts]),
+            linkage_name=[name for part in parts for name in part.linkage_name],
+            aliases=joined([part.aliases for part in parts]),
+            object_index=_joined([part.object_index for part in parts], np.int32),
+            address=_joined([part.address for part in parts], np.uint64),
+            size_bytes=_joined([part.size_bytes for part in parts], np.uint64),
+            is_global=_joined([part.is_global for part in parts], np.bool_),
+            source=_joined([part.source for part in parts], np.uint8),
         )
         objects = ObjectTable(
             path=self._paths,
@@ -192,8 +194,8 @@ class TableBuilder:
             note=self._notes,
         )
         locations = LocationTable(
-            function_index=_joined(self._location_functions, np.int32),
-            address=_joined(self._location_addresses, np.uint64),
+            function_index=_joined([part.function_index for part in self._locations], np.int32),
+            address=_joined([part.address for part in self._locations], np.uint64),
         )
         return objects, functions, locations
 
@@ -203,7 +205,7 @@ def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Sca
 
 
 def _commonest_source(functions: FunctionTable, objects: int) -> NDArray[np.uint8]:
-    """Return what named most functions of each object; NO_COVER if it has none."""
+    """Return the source of most function names of each object; NO_COVER if it has none."""
     sources = max(NameSource) + 1
     cell = functions.object_index.astype(np.int64) * sources + functions.source
     counted = np.bincount(cell, minlength=objects * sources).reshape(objects, sources)

@@ -1,32 +1,30 @@
-"""A Profile whose every index is a row: hits without a process, place or object get their own.
+"""A Profile in which every index is a row: missing processes, places and objects have rows.
 
-In a Profile, -1 is "none". A `CompleteProfile` has at most one row more in the process, object,
-function and location tables, so that whatever groups by row counts every hit.
+In a Profile, -1 is "none". A `CompleteProfile` has at most one more row in the process, object,
+function and location tables, so that grouping by row includes every hit.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from prospect.profile.model import (
-    BIRTH_PREEXISTING,
     KIND_UNKNOWN,
-    FunctionTable,
-    LocationTable,
-    ObjectTable,
-    ProcessTable,
     Profile,
-    StackTable,
 )
 from prospect.profile.naming import NameSource, joined
 from prospect.profile.run_info import EventInfo
-from prospect.records import asdict, replace
+from prospect.records import Record, asdict, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
+
+_Table = TypeVar("_Table", bound=Record)
 
 NO_PROCESS_NAME = "[no process]"
 NO_OBJECT_PATH = "[no object]"
@@ -37,10 +35,9 @@ _STILL_RUNNING = 2**64 - 1
 class ProfileByFunction(Profile):
     """A profile without an index of -1, its hits by function and perhaps not by address.
 
-    Its last process, object, function or location is for what is missing. Rates of events are
-    finite and at least 0. Computations on one need a hit's process, function, mode,
-    entry reason and event; its place, thread and stack may be those of one hit among many
-    (`figures.selection`).
+    Its last process, object, function or location is for missing ones. Rates of events are finite
+    and at least 0. Computations on one may use a hit's process, function, mode, entry reason and
+    event. Its place, thread and stack may be those of any of the merged hits (`figures.selection`).
     """
 
 
@@ -49,23 +46,25 @@ class CompleteProfile(ProfileByFunction):
 
 
 def complete(profile: Profile) -> CompleteProfile:
-    """Return `profile` with a row for "none" wherever a table refers to none."""
+    """Return `profile` with a row for "none" in each table that an index of -1 refers to."""
     if isinstance(profile, CompleteProfile):
         return profile
     hits = profile.hits
     processes, process_index = profile.processes, hits.process_index
     syscalls = profile.syscalls
-    if (process_index < 0).any() or (syscalls and (syscalls.process_index < 0).any()):
-        process_index = _filled(process_index, len(processes))
+    waits, no_process = profile.waits, len(profile.processes)
+    indexes = [table.process_index for table in (hits, syscalls, waits) if table is not None]
+    if any((index < 0).any() for index in indexes):
+        process_index = _filled(process_index, no_process)
         if syscalls:
-            filled = _filled(syscalls.process_index, len(processes))
+            filled = _filled(syscalls.process_index, no_process)
             syscalls = replace(syscalls, process_index=filled)
-        processes = _with_no_process(processes)
-    waits = profile.waits
-    if waits is not None and (waits.process_index < 0).any():
-        waits = replace(waits, process_index=_filled(waits.process_index, len(profile.processes)))
-        if len(processes) == len(profile.processes):
-            processes = _with_no_process(processes)
+        if waits is not None:
+            waits = replace(waits, process_index=_filled(waits.process_index, no_process))
+        unknown = dict.fromkeys(("pid", "parent_pid", "group_pid", "session_pid"), -1)
+        processes = _with_row(
+            processes, name=NO_PROCESS_NAME, parent_index=-1, end_ns=_STILL_RUNNING, **unknown
+        )
     objects, functions, locations, location_index = _complete_places(profile)
     if waits is not None:
         waits = replace(waits, location_index=_filled(waits.location_index, len(locations) - 1))
@@ -73,6 +72,10 @@ def complete(profile: Profile) -> CompleteProfile:
     if (mappings.object_index < 0).any():
         index = _filled(mappings.object_index, len(objects) - 1)
         mappings = replace(mappings, object_index=index)
+    stacks = profile.stacks
+    if stacks is not None and (stacks.location_index < 0).any():
+        index = _filled(stacks.location_index, len(locations) - 1)
+        stacks = replace(stacks, location_index=index)
     events = profile.run.events or (EventInfo(NO_EVENT_NAME, 0.0, 0.0, 0.0),)
     changed = {
         "run": replace(profile.run, events=tuple(map(_usable, events))),
@@ -83,16 +86,10 @@ def complete(profile: Profile) -> CompleteProfile:
         "mappings": mappings,
         "hits": replace(hits, process_index=process_index, location_index=location_index),
         "syscalls": syscalls,
-        "stacks": _complete_stacks(profile.stacks, len(locations) - 1),
+        "stacks": stacks,
         "waits": waits,
     }
     return CompleteProfile(**{**asdict(profile), **changed})
-
-
-def _complete_stacks(stacks: StackTable | None, no_location: int) -> StackTable | None:
-    if stacks is None or not (stacks.location_index < 0).any():
-        return stacks
-    return replace(stacks, location_index=_filled(stacks.location_index, no_location))
 
 
 def _complete_places(
@@ -103,82 +100,41 @@ def _complete_places(
     others = [table.location_index for table in (profile.stacks, profile.waits) if table]
     if any((column < 0).any() for column in (location_index, *others)):
         location_index = _filled(location_index, len(locations))
-        locations = LocationTable(
-            function_index=_with(locations.function_index, -1),
-            address=_with(locations.address, 0),
-        )
+        locations = _with_row(locations, function_index=-1)
     if (locations.function_index < 0).any():
         locations = replace(
             locations, function_index=_filled(locations.function_index, len(functions))
         )
-        functions = _with_no_function(functions)
+        functions = _with_row(functions, aliases=(), object_index=-1, source=NameSource.NO_MAPPING)
     if (functions.object_index < 0).any() or (profile.mappings.object_index < 0).any():
         functions = replace(functions, object_index=_filled(functions.object_index, len(objects)))
-        objects = ObjectTable(
-            path=[*objects.path, NO_OBJECT_PATH],
-            kind=_with(objects.kind, KIND_UNKNOWN),
-            build_id=[*objects.build_id, ""],
-            source=_with(objects.source, NameSource.NO_MAPPING),
-            note=[*objects.note, ""],
+        objects = _with_row(
+            objects, path=NO_OBJECT_PATH, kind=KIND_UNKNOWN, source=NameSource.NO_MAPPING
         )
     return objects, functions, locations, location_index
 
 
 def _usable(event: EventInfo) -> EventInfo:
-    """Take a rate that is no finite number of 0 or more, as a damaged header has, for none."""
-    return replace(
-        event,
-        seconds_per_period=_rate(event.seconds_per_period),
-        seconds_per_hit=_rate(event.seconds_per_hit),
-        frequency_hz=_rate(event.frequency_hz),
-    )
+    """Replace rates that are not finite or negative by 0, as in a damaged header."""
+    names = ("seconds_per_period", "seconds_per_hit", "frequency_hz")
+    rates: dict[str, Any] = {name: _rate(getattr(event, name)) for name in names}
+    return replace(event, **rates)
 
 
 def _rate(value: float) -> float:
     return value if math.isfinite(value) and value >= 0 else 0.0
 
 
-def _with_no_process(processes: ProcessTable) -> ProcessTable:
-    return ProcessTable(
-        name=[*processes.name, NO_PROCESS_NAME],
-        pid=_with(processes.pid, -1),
-        parent_pid=_with(processes.parent_pid, -1),
-        group_pid=_with(processes.group_pid, -1),
-        session_pid=_with(processes.session_pid, -1),
-        parent_index=_with(processes.parent_index, -1),
-        birth=_with(processes.birth, BIRTH_PREEXISTING),
-        start_ns=_with(processes.start_ns, 0),
-        end_ns=_with(processes.end_ns, _STILL_RUNNING),
-        is_kernel_thread=_with(processes.is_kernel_thread, 0),
-        is_recorder=_with(processes.is_recorder, 0),
-        is_command=_with(processes.is_command, 0),
-        is_descendant=_with(processes.is_descendant, 0),
-        control_group=_texts(processes.control_group),
-        service=_texts(processes.service),
-        image=_texts(processes.image),
-    )
+def _with_row(table: _Table, **values: Any) -> _Table:
+    """Return a table with one more row, whose other values are 0 or ""."""
 
+    def column(name: str, rows: Any) -> Any:
+        if isinstance(rows, np.ndarray):
+            return np.append(rows, np.array([values.get(name, 0)], rows.dtype))
+        return None if rows is None else joined([rows, [values.get(name, "")]])
 
-def _with_no_function(functions: FunctionTable) -> FunctionTable:
-    return FunctionTable(
-        name=joined([functions.name, [""]]),
-        linkage_name=[*functions.linkage_name, ""],
-        aliases=joined([functions.aliases, [()]]),
-        object_index=_with(functions.object_index, -1),
-        address=_with(functions.address, 0),
-        size_bytes=_with(functions.size_bytes, 0),
-        is_global=_with(functions.is_global, 0),
-        source=_with(functions.source, NameSource.NO_MAPPING),
-    )
-
-
-def _with(column: NDArray[Any], value: int) -> NDArray[Any]:
-    return np.append(column, np.array([value], column.dtype))
+    return type(table)(**{name: column(name, rows) for name, rows in asdict(table).items()})
 
 
 def _filled(index: NDArray[np.int32], row: int) -> NDArray[np.int32]:
     return np.where(index < 0, np.int32(row), index)
-
-
-def _texts(column: list[str] | None) -> list[str] | None:
-    return None if column is None else [*column, ""]

@@ -1,6 +1,6 @@
-"""Counts of events: what `prospect stat` found, and what follows from it.
+"""Counts of events: the results of `prospect stat`, and figures derived from them.
 
-Nothing here needs numpy: a command that is only counted does not wait for it.
+This module imports no numpy: `prospect stat` starts without it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class CountedEvent(NamedTuple):
     """An event that was counted.
 
     Attributes:
-        name: as it was typed, with ``:u`` after it where only user space could be counted.
+        name: as it was typed, with ``:u`` appended if only user space could be counted.
         unit, scale: a count times `scale` is in `unit`; "" for plain counts.
         group: events of one number from 0 on were counted at the same times; -1 alone.
     """
@@ -29,9 +29,9 @@ class Count(NamedTuple):
     """The counters of an event, summed over tasks and CPUs.
 
     Attributes:
-        value: counts as they were.
-        enabled_ns: how long counting was wanted.
-        running_ns: how long a counter of the hardware was there for it.
+        value: unscaled.
+        enabled_ns: time for which the event was enabled.
+        running_ns: time for which it had a hardware counter.
     """
 
     value: int
@@ -40,7 +40,7 @@ class Count(NamedTuple):
 
     @property
     def estimate(self) -> float | None:
-        """The count, had its counter run all the time; None if it never did.
+        """The count scaled to the enabled time; None if its counter never ran.
 
         Tasks that never ran had nothing to count.
         """
@@ -52,11 +52,11 @@ class Count(NamedTuple):
 
     @property
     def running_share(self) -> float:
-        """The share of the time that a counter was there, 0 to 1."""
+        """The share of the enabled time that it had a counter, 0 to 1."""
         return min(self.running_ns / self.enabled_ns, 1.0) if self.enabled_ns else 1.0
 
     def since(self, earlier: Count) -> Count:
-        """Return what was counted between two readings."""
+        """Return the count between two readings."""
         return Count(*(now - before for now, before in zip(self, earlier, strict=True)))
 
 
@@ -69,14 +69,14 @@ class CountInterval(NamedTuple):
 
 
 class CountedRun(NamedTuple):
-    """One run: its length, its counts, and what the command used, None if there was none.
+    """One run: its length, its counts, and the command's CPU time, None without a command.
 
     Attributes:
         elapsed_s: from the command's start to its end.
         counts: one an event.
-        intervals: the run in parts, where they were asked for.
-        user_s, system_s: what the command and what it waited for used.
-        exit_status: the command's, as a shell shows it.
+        intervals: the parts of the run, if requested.
+        user_s, system_s: CPU time of the command and its waited-for children.
+        exit_status: as a shell shows it.
     """
 
     elapsed_s: float
@@ -88,13 +88,13 @@ class CountedRun(NamedTuple):
 
 
 class EventCounts(NamedTuple):
-    """All that was counted.
+    """All counts.
 
     Attributes:
-        target: who was counted, as in ``make -j2`` or ``CPUs 0-3``.
+        target: as in ``make -j2`` or ``CPUs 0-3``.
         events: rows of the report.
         runs: at least one.
-        limits: sentences about what could not be counted.
+        limits: sentences about events that could not be counted.
         exit_status: of the first run that failed, else 0.
     """
 
@@ -106,13 +106,13 @@ class EventCounts(NamedTuple):
 
 
 class DerivedFigure(NamedTuple):
-    """A figure that follows from counts: a number and what it is of."""
+    """A figure derived from counts, and its unit."""
 
     value: float
     unit: str
 
 
-# An event → the one that it is a share of, and what the share is called.
+# An event → the events that it may be a share of, and the name of the share.
 _SHARES = {
     "branch-misses": (("branches", "branch-instructions"), "of branches"),
     "cache-misses": (("cache-references",), "of cache references"),
@@ -129,7 +129,7 @@ _SHARES = {
 def derived_figures(
     events: tuple[CountedEvent, ...], estimates: tuple[float | None, ...], elapsed_s: float
 ) -> tuple[DerivedFigure | None, ...]:
-    """Return for each event the figure that says most, None if nothing follows."""
+    """Return the most informative figure of each event, None if there is none."""
     by_name: dict[str, float] = {}
     for event, estimate in zip(events, estimates, strict=True):
         if estimate is not None:
@@ -147,7 +147,7 @@ def _derived(
     suffix = colon + modifiers
     if name == "task-clock" and elapsed_s:
         return DerivedFigure(estimate / NS_PER_S / elapsed_s, "CPUs utilised")
-    # The clock of a CPU goes on while it idles: no measure of what ran.
+    # The clock of a CPU runs on while it idles.
     ran_ns = by_name.get(f"task-clock{suffix}") or by_name.get("task-clock", 0.0)
     if name in ("cycles", "cpu-cycles") and ran_ns:
         return DerivedFigure(estimate / ran_ns, "GHz")

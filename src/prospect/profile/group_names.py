@@ -1,8 +1,8 @@
-"""Control groups → what people call them: services, pods, containers, sessions.
+"""Control groups → the names of services, pods, containers and sessions.
 
-Paths are below the root of the hierarchy, as PERF_RECORD_CGROUP and ``/proc/PID/cgroup`` have them.
-Source: cgroups(7); systemd.unit(5) for names of units; containers have ids of 64 hexadecimal digits
-(Docker, containerd, CRI-O, Podman), and pods numbers (``pkg/kubelet/cm``, Kubernetes 1.29).
+Paths start at the root of the hierarchy, as PERF_RECORD_CGROUP and ``/proc/PID/cgroup`` have them.
+Source: cgroups(7); systemd.unit(5) for names of units. Ids of containers have 64 hexadecimal digits
+(Docker, containerd, CRI-O, Podman). Pods have UIDs (``pkg/kubelet/cm``, Kubernetes 1.29).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _UNIT = re.compile(r"[^/]+\.(?:service|scope|socket|mount|swap)")
 _CONTAINER = re.compile(r"(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
-# An id of the API server or, with 32 digits, of a file of the kubelet; systemd's slices have no
+# A UID of the API server or, with 32 digits, of a file of the kubelet. Systemd's slices have no
 # hyphen.
 _POD = re.compile(
     r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)"
@@ -31,9 +31,9 @@ class ContainerFacts(NamedTuple):
     """A container runtime's names of a container.
 
     Attributes:
-        pod, namespace: of the pod that it is part of, "" for none.
-        name: its own; "" for the one that holds a pod's namespaces.
-        image: that it was made from, "" if that is not known.
+        pod, namespace: its pod, "" for none.
+        name: "" for the container that holds a pod's namespaces.
+        image: "" if unknown.
     """
 
     pod: str
@@ -43,26 +43,26 @@ class ContainerFacts(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The name of the service that it is."""
+        """The name of its service."""
         if self.pod:
             return f"pod {self.namespace}/{self.pod} {self.name}".rstrip()
         return f"container-{self.name}"
 
 
 def container_id(path: str) -> str:
-    """Return the id of the container that a control group is part of, "" for none."""
+    """Return the id of the container of a control group, "" for none."""
     found = _CONTAINER.search(path)
     return found[1] if found else ""
 
 
 def pod_id(path: str) -> str:
-    """Return the number of the pod that a control group is part of, "" for none."""
+    """Return the UID of the pod of a control group, "" for none."""
     found = _POD.search(path)
     return found[1].replace("_", "-") if found else ""
 
 
 def service_of(path: str, containers: Mapping[str, ContainerFacts] | None = None) -> str:
-    """Return the service, pod or container that a control group is part of, "" for none."""
+    """Return the service, pod or container of a control group, "" for none."""
     if identity := container_id(path):
         facts = containers.get(identity) if containers else None
         return facts.shown if facts else container_name(identity)
@@ -71,12 +71,12 @@ def service_of(path: str, containers: Mapping[str, ContainerFacts] | None = None
 
 
 def container_name(identity: str) -> str:
-    """Return what a container without a name is called, by its id or a pattern of that."""
+    """Return the name of a container without one, from its id or a pattern for ids."""
     return f"container-{identity.removeprefix('container-')[:_SHOWN_ID]}"
 
 
 def container_patterns(value: str) -> tuple[str, ...]:
-    """Return patterns of the services that containers of an id or a name are."""
+    """Return patterns that match the services of a container with this id or name."""
     name = value.removeprefix("container-")
     return tuple(dict.fromkeys((container_name(value), f"container-{name}", f"pod */* {name}")))
 
@@ -84,7 +84,7 @@ def container_patterns(value: str) -> tuple[str, ...]:
 def services_of(
     paths: Iterable[str], containers: Mapping[str, ContainerFacts] | None = None
 ) -> list[str]:
-    """Return of each path its service, or else its last name, "" for the root."""
+    """Return the service of each path, else its last name, "" for the root."""
     known: dict[str, str] = {}  # thousands of processes are in a few
     return [
         known[path]
@@ -97,7 +97,7 @@ def services_of(
 
 
 def service_names(processes: ProcessTable) -> list[str]:
-    """Return the service of each process, "" if no event says so."""
+    """Return the service of each process, "" if no event tells it."""
     if processes.service is not None:
         return processes.service
     return services_of(processes.control_group or [""] * len(processes))

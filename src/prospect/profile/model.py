@@ -1,9 +1,8 @@
 """The leaf model: the tables of a profile, after decoding and naming.
 
-Everything that renders, estimates or stores a profile works on this and on nothing else.
-Tables are records of columns (numpy arrays or lists of str, equally long); a `_index`
-is a row of another table, -1 if there is none. This module imports no numpy: commands that
-only name a column or a kind do not wait for it.
+Renderers, estimates and stores use this model and no other. Tables are records of columns (numpy
+arrays or lists of str, equally long). A `_index` is a row of another table, -1 if there is none.
+This module imports no numpy, so that commands that only name a column or a kind start without it.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ KIND_RUBY = 9
 KIND_PHP = 10
 KIND_JAVASCRIPT = 11
 
-# The object of the frame that replaces the callers of a stack that were not recorded.
+# The object of the frame that replaces callers that were not recorded.
 CUT_OBJECT = "[cut]"
 
-ENTRY_REASON_NONE = 0  # user mode, and all that is not the kernel's
+ENTRY_REASON_NONE = 0  # not in the kernel
 ENTRY_REASON_SYSCALL = 1
 ENTRY_REASON_EXCEPTION = 2
 ENTRY_REASON_INTERRUPT = 3
 ENTRY_REASON_SOFTIRQ = 4
 ENTRY_REASON_KERNEL_THREAD = 5
 ENTRY_REASON_IDLE = 6
-ENTRY_REASON_UNCLASSIFIED = 7  # a kernel chain was recorded, and says nothing that is known
+ENTRY_REASON_UNCLASSIFIED = 7  # a kernel chain was recorded, but no known entry is in it
 ENTRY_REASON_UNRECORDED = 8  # kernel time of a recording without kernel chains
 
 STOP_THROTTLED = 0
@@ -66,17 +65,17 @@ KIND_NAMES = (
 # Source files of functions that a runtime names.
 SOURCE_KINDS = (KIND_PYTHON, KIND_RUBY, KIND_PHP, KIND_JAVASCRIPT)
 
-# How the unwinding of a copied stack ended, and that there was no copy.
+# Results of unwinding a copied stack.
 END_WHOLE = "complete"
 END_NO_ROW = "no row"
 END_CUT = "cut"
 NO_COPY = -1
-# The most that the kernel copies of a stack: a record's size is a u16.
+# The largest copy of a stack: the size of a record is a u16.
 MOST_COPY_BYTES = 65520
 
-# What a thread of the critical path did: it ran, waited for a CPU, was blocked, or nobody knows.
+# States of a thread of the critical path.
 PATH_RAN, PATH_WAITED, PATH_BLOCKED, PATH_UNKNOWN = range(4)
-# The recording's ends cut a turn, or it is not known what its thread waited for.
+# A turn is cut by the start or end of the recording, or unclear if a wait in it is unknown.
 TURN_WHOLE, TURN_CUT, TURN_UNCLEAR = range(3)
 TURN_STATES = ("whole", "cut", "unclear")
 NO_TURNS = "the profile has no turns: record with --off-cpu, and open it with stacks=True"
@@ -92,11 +91,11 @@ RUNNABLE = "runnable"
 
 
 class HitClasses(Record):
-    """The classes that `HitTable.class_index` keeps apart beyond the other columns of the table.
+    """The classes of hits that `HitTable.class_index` separates, besides the table's other columns.
 
     Attributes:
-        dimensions: what the classes differ in: some of "cpu", "thread", "hour", "session", "host".
-        names: what each class is called in each of them.
+        dimensions: in which the classes differ: some of "cpu", "thread", "hour", "session", "host".
+        names: of each class in each dimension.
     """
 
     dimensions: tuple[str, ...]
@@ -107,9 +106,8 @@ class DataColumn(Record):
     """A column of some samples.
 
     Attributes:
-        name: what a report calls it.
         values: f64[k] numbers, NaN for none; or, as f64 too, rows of `texts`, NaN for none.
-        texts: what the values mean; empty for numbers.
+        texts: meanings of the values; empty for numbers.
     """
 
     name: str
@@ -139,17 +137,17 @@ class StackCopies(Record):
     Kernel threads have no such stack.
 
     Attributes:
-        copy_bytes: how much of a stack was asked for at most.
+        copy_bytes: the requested size of a copy.
         ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT if the
-            next frame is beyond the copy, END_NO_ROW if nothing tells how to find it, and others.
+            next frame is beyond the copy, END_NO_ROW without call-frame information, and others.
         paths: of the objects in which stacks ended, "" for code without an image.
         end: i8[n] row of `ends`; NO_COPY if the stack could not be read.
-        frames: i32[n] frames that the copy holds.
-        needed_bytes: i64[n] of a cut stack, what copy would have held it whole; 0 for others.
+        frames: i32[n] frames in the copy.
+        needed_bytes: i64[n] the copy that would hold a whole cut stack; 0 for others.
         is_least: bool[n] whether even more may be needed, as its thread was never seen whole.
         place: i32[n] row of `paths`, -1 for a stack that is whole or has no frame.
-        is_continued: bool[n] whether frame pointers, recorded as well, took it further.
-        only_of_waits: whether no other event's stacks were copied, as with ``--off-cpu`` alone.
+        is_continued: bool[n] whether recorded frame pointers continued it.
+        only_of_waits: whether only stacks of waits were copied, as with ``--off-cpu`` alone.
     """
 
     copy_bytes: int
@@ -172,21 +170,21 @@ class ThreadTimes(Record):
     """The life of every thread in the interval, by the scheduler's switches; exact.
 
     The times of a row add up to its life, from `begin_ns` to `end_ns`. Process zero, the idle one,
-    has no row. Rows ascend by thread, then by begin: a number may be given again.
+    has no row. Rows ascend by thread, then by begin: the kernel reuses numbers of threads.
 
     Attributes:
-        process_index: i32[t] into processes: the program that it was last; -1 if unknown.
-        name: list[str] the thread's last name.
-        begin_ns, end_ns: u64[t] on the recording's clock; birth and death where these are within
-            the interval.
+        process_index: i32[t] into processes: its last program; -1 if unknown.
+        name: the thread's last name.
+        begin_ns, end_ns: u64[t] on the recording's clock; birth and death if these are within the
+            interval.
         cpu_ns: i64[t] on a CPU, interrupts included.
         runnable_ns: i64[t] ready, without a CPU.
         blocked_ns: i64[t] waiting for anything else.
-        unknown_ns: i64[t] between switches of which records are missing.
-        stackless_ns: i64[t] runnable or blocked, by a stack that is not known: since before the
-            interval, new threads until they get a CPU, and where the sample was lost.
+        unknown_ns: i64[t] between switches with missing records.
+        stackless_ns: i64[t] runnable or blocked, with an unknown stack: since before the interval,
+            new threads until they get a CPU, and if the sample was lost.
         since_before_ns: i64[t] of these, in the wait that it was in as the interval began.
-        blocks, preemptions: i64[t] how often it left a CPU to wait, and although it could go on.
+        blocks, preemptions: i64[t] how often it left a CPU to wait, and while runnable.
         longest_ns: i64[t] the longest time that it was blocked.
     """
 
@@ -210,7 +208,7 @@ class ThreadTimes(Record):
 
     @property
     def life_ns(self) -> NDArray[np.int64]:
-        """How long each lived in the interval, i64[t]."""
+        """The length of each life in the interval, i64[t]."""
         return (self.end_ns - self.begin_ns).view("int64")
 
 
@@ -219,7 +217,7 @@ class WallTakers(Record):
 
     Attributes:
         piece: i64[k] row of `WallPath`, ascending.
-        tid: i32[k] the thread, 0 if none had it, -1 if that was not recorded.
+        tid: i32[k] 0 if no thread had it, -1 if that was not recorded.
         process_index: i32[k] into processes, -1 for none.
         name_index: i32[k] row of `WallPath.names`.
         length_ns: i64[k] those of a piece add up to its length.
@@ -235,22 +233,22 @@ class WallTakers(Record):
 class WallPath(Record):
     """The critical path of COMMAND: pieces that add up to the time from its start to its exit.
 
-    The pieces are in chronological order, each begins where the one before ends. Those of turns are
-    of one turn after another (`TurnTable`).
+    The pieces are in chronological order; each begins where the one before ends. The pieces of
+    turns are in the order of the turns (`TurnTable`).
 
     Attributes:
         begin_ns: u64[p] on the recording's clock.
         length_ns: i64[p].
         state: u8[p] PATH_*.
-        tid: i32[p] the thread.
-        process_index: i32[p] into processes: the program that it was then; -1 if unknown.
-        name_index: i32[p] row of `names`: the thread's name then.
-        ended_by: i32[p] the thread that ended a piece in which another was blocked, 0 for an
-            interrupt, -1 if it is not recorded and for all other pieces.
+        tid: i32[p].
+        process_index: i32[p] into processes: its program at the time; -1 if unknown.
+        name_index: i32[p] row of `names`: the thread's name at the time.
+        ended_by: i32[p] the thread that ended a blocked piece, 0 for an interrupt, -1 if that was
+            not recorded and for all other pieces.
         ender_index: i32[p] row of `names` of that thread, -1 for none.
         ender_process_index: i32[p] into processes: its program, -1 for none.
-        takers: who had the CPU while the path waited for one.
-        cpu: i32[p] of pieces that ran the CPU, -1 if unknown; None if that was not kept.
+        takers: threads that had the CPU while the path waited for one.
+        cpu: i32[p] the CPU of running pieces, -1 if unknown; None if not kept.
     """
 
     begin_ns: NDArray[np.uint64]
@@ -276,7 +274,7 @@ class TurnTable(Record):
     The turns of each thread are in chronological order, and do not overlap.
 
     Attributes:
-        tid: i32[n] the thread.
+        tid: i32[n].
         process_index: i32[n] into processes: its program.
         begin_ns: u64[n] on the recording's clock.
         length_ns: i64[n].
@@ -284,11 +282,11 @@ class TurnTable(Record):
         is_loop: bool[n] whether the thread serves many requests at once, so that the turn is one
             of its event loop.
         kind_index: i32[n] row of `kinds`.
-        kinds: what turns do: a function, or the system call of the idle wait before.
+        kinds: a function, or the system call of the idle wait before.
         turn_of_piece: i32[p] the turn of each piece, ascending; those of TURN_WHOLE have pieces.
         pieces: of each turn, in chronological order; they add up to its length.
-        during_index: i32[p] of pieces of other threads, what the turn's own thread waited for
-            meanwhile or next, a row of `during`; -1 for its own pieces, and if it is not known.
+        during_index: i32[p] for pieces of other threads, the wait of the turn's own thread at the
+            time, or its next, a row of `during`; -1 for its own pieces, and if unknown.
         during: names of system calls and locks.
     """
 
@@ -313,18 +311,17 @@ class ProcessTable(Record):
     """One row for each program image that a process ran: a new row at fork and at exec.
 
     Attributes:
-        name: list[str] the process's last comm in this row's life.
+        name: the process's last comm in this row's life.
         pid, parent_pid, group_pid, session_pid: i32[p], -1 if unknown.
         parent_index: i32[p] the row that forked this one (for an exec: the row before the exec).
         birth: u8[p] BIRTH_*.
         start_ns, end_ns: u64[p]; 0 for before the interval, 2**64 - 1 for still running.
         is_kernel_thread, is_recorder, is_command: bool[p]; `is_command` marks COMMAND itself,
-            `is_descendant` COMMAND and all that it forked.
-        control_group: list[str] path of the control group in which it was sampled last, "" if
-            that is not known; None if no event says so.
-        service: list[str] what that is called (`group_names`); None if no event says so.
-        image: list[str] the image of the container that it is of, "" for none; None
-            if no event says so.
+            `is_descendant` COMMAND and its descendants.
+        control_group: path of the control group of its last sample, "" if unknown; None if no event
+            tells it.
+        service: the name of that (`group_names`); None if no event tells it.
+        image: the image of its container, "" for none; None if no event tells it.
     """
 
     name: list[str]
@@ -352,7 +349,7 @@ class ObjectTable(Record):
     """Mapped objects with code: files, the kernel, modules, the vdso, JIT and anonymous memory.
 
     `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty if unknown; `source` u8[o] is the
-    NameSource that named most of the object; `note` says why an object has no or poor names.
+    NameSource of most functions of the object; `note` gives the reason for no or poor names.
     """
 
     path: list[str]
@@ -369,10 +366,9 @@ class FunctionTable(Record):
     """Functions with a hit. An object's hits without a name share rows with an empty `name`.
 
     Attributes:
-        name: demangled, maybe only when it is asked for; ``a->b`` for a bracket; "" if there is
-            none.
+        name: demangled, perhaps on demand; ``a->b`` for a bracket; "" if there is none.
         linkage_name: as in the symbol table.
-        aliases: other symbols at the same address, maybe made only when asked for.
+        aliases: other symbols at the same address, perhaps made on demand.
         address: u64[f] of its first instruction: SVMA for images, the kernel's own for the kernel.
         size_bytes: u64[f], 0 if unknown.
         is_global: bool[f]; False for local (static) symbols.
@@ -405,7 +401,7 @@ class LocationTable(Record):
 class MappingTable(Record):
     """Executable mappings of processes: i32, i32, u64, u64, u64, i64, i8 columns, equally long.
 
-    `prot` are PROT_* bits, -1 if the recording does not say.
+    `prot` are PROT_* bits, -1 if unknown.
     """
 
     process_index: NDArray[np.int32]
@@ -418,7 +414,7 @@ class MappingTable(Record):
 
 
 class EntryReasonTable(Record):
-    """Why the CPU was in the kernel. Row 0 is ENTRY_REASON_NONE, of hits outside the kernel.
+    """Reasons why the CPU was in the kernel. Row 0 is ENTRY_REASON_NONE, for hits outside it.
 
     `kind` u8[c] is ENTRY_REASON_*; `name` distinguishes entry reasons of a kind: the system call
     ("read"), the exception ("page fault"), the interrupt's vector, the softirq, the kernel thread;
@@ -445,8 +441,8 @@ class HitTable(Record):
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods, in the event's unit.
         stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
-            and no samples; None in all others, where a hit has as many stacks as samples.
-        label_index: i32[h] into `Profile.labels`; None if no label source was asked.
+            and no samples; None in all others, in which a hit has as many stacks as samples.
+        label_index: i32[h] into `Profile.labels`; None without a label source.
         host_hour: i32[h] the number of the host and hour that represent others, chosen with the
             probability `RunInfo.host_share`; -1 for those that represent only themselves. None if
             all do.
@@ -471,19 +467,19 @@ class HitTable(Record):
 
 
 class SampleTable(Record):
-    """When, where and by which clock each sample was taken, in the order of the recording.
+    """The time, CPU and clock of each sample, in the order of the recording.
 
-    Its row of hits says what it hit. Estimates of error, the sample accounting and anything by time
-    need this; it is empty in profiles that were made without it.
+    Estimates of error, the sample accounting and figures by time need this table. It is empty in
+    profiles that were made without it.
 
     Attributes:
         hit_index: i32[n] into hits.
         time_ns: u64[n] on the recording's clock.
-        cpu: u16[n], NO_CPU if the recording does not say.
+        cpu: u16[n], NO_CPU if unknown.
         clock: u8[n] position in the event's clock bank; 0 if there is one clock.
-        period: u64[n] in the event's unit, a broadcast scalar where all are the same; None if
-            only their sums by hit are known.
-        tid: i32[n] thread; None if unknown.
+        period: u64[n] in the event's unit, a broadcast scalar if all are equal; None if only their
+            sums by hit are known.
+        tid: i32[n] None if unknown.
         stack_index: i32[n] into `Profile.stacks`: the sample's own frame, whose location is that of
             its hit; None if the recording has no call chains.
     """
@@ -501,17 +497,17 @@ class SampleTable(Record):
 
 
 class WaitTable(Record):
-    """Waits off the CPU that began in the recording: by which code a thread stopped, for how long.
+    """Waits off the CPU that began in the recording: the code where a thread stopped, and how long.
 
-    A thread that is woken before it gets a CPU has two: it is blocked, then runnable. Waits are
-    measured one by one, so they are neither hits nor samples, and have no error.
+    A thread that is woken before it gets a CPU has two: it is blocked, then runnable. Each wait is
+    measured, so waits are neither hits nor samples, and have no error.
 
     Attributes:
         is_runnable: bool[w] whether the thread was ready and waited for a CPU; else it was blocked.
         process_index, comm_index, location_index, mode, entry_reason_index, label_index: as in
             `HitTable`.
-        tid: i32[w] the thread.
-        cpu: u16[w] that it left.
+        tid: i32[w].
+        cpu: u16[w] the CPU that it left.
         begin_ns: u64[w] on the recording's clock.
         length_ns: u64[w].
         stack_index: i32[w] into `Profile.stacks`; None if the recording has no call chains.
@@ -570,8 +566,8 @@ class ClockTable(Record):
         event: u16[c] row of `RunInfo.events`.
         clock: u8[c] as in samples.
         begin_ns, end_ns: u64[c] when it ran.
-        lost: i64[c] samples that the kernel says it could not deliver; of a clock and CPU with
-            several rows, all in the first.
+        lost: i64[c] samples that the kernel counted as lost; for a clock and CPU with several rows,
+            all are in the first.
     """
 
     event: NDArray[np.uint16]
@@ -587,11 +583,11 @@ class ClockTable(Record):
 
 
 class ClockStopTable(Record):
-    """When a clock delivered nothing, as the kernel says, or left its grid.
+    """When a clock delivered no samples, as the kernel reported, or left its grid.
 
     Attributes:
         kind: u8[s] STOP_THROTTLED: the kernel stopped the timer for taking too much time;
-            STOP_FULL: the buffer was full until `end_ns`, since when is not said.
+            STOP_FULL: the buffer was full until `end_ns`, from an unknown time on.
         clock_index: i32[s] into clocks.
         begin_ns, end_ns: u64[s]; equal for STOP_FULL.
     """
@@ -609,14 +605,14 @@ class SyscallTable(Record):
     """System calls that began in the interval, exactly: a row a process, call and interface.
 
     Attributes:
-        process_index: i32[s] into processes, -1 if the process is not known.
+        process_index: i32[s] into processes, -1 if unknown.
         name_index: i32[s] into `names`.
         is_compat: bool[s] made through the kernel's 32-bit interface.
         calls: i64[s] that began.
-        unfinished: i64[s] of these, without an end in the interval: under way at its end, or such
-            as never return (exit).
+        unfinished: i64[s] of these, without an end in the interval: pending, or calls that never
+            return (exit).
         time_ns: i64[s] wall time from begin to end of those that ended, waiting included.
-        names: list[str] distinct calls, as user space knows them ("read").
+        names: distinct calls, by their names in user space ("read").
         dropped: calls that are in no row, because the kernel had no room for them.
         cost_ns: by how much counting made a call longer, as measured on this machine.
     """
@@ -636,7 +632,7 @@ class SyscallTable(Record):
 
 
 class LossTable(Record):
-    """Samples the kernel dropped and throttle marks, by CPU: i32, i64, i64 columns."""
+    """Samples that the kernel dropped, and throttle marks, by CPU: i32, i64, i64 columns."""
 
     cpu: NDArray[np.int32]
     lost: NDArray[np.int64]
@@ -646,17 +642,20 @@ class LossTable(Record):
 class Profile(Record):
     """A whole profile. See docs/design.md for the picture of its tables.
 
-    `lines` are those of the locations, `code` is of chosen functions, `syscalls` the exact counts,
-    `call_counts` those of calls of functions; None unless asked for. `stacks` is None if the
-    recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
-    each thread did all its life, and `waits`, its waits with their code, where it has no switches
-    or they were not asked for. `unhit_mappings` gives the mappings without a hit of the process in
-    a row of `processes`, which few reports ask for.
-    `sample_data` is what event sources made of samples' raw data, `labels` what rows of
-    `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do. `part_of` is
-    set in a part of a recording, which has no samples itself. `wall` is the critical path of
-    COMMAND, None without switches and where it is not asked for; `turns` are those of
-    all threads that wait for work, in the same way.
+    Tables that were not requested are None.
+
+    Attributes:
+        lines: of the locations.
+        code: of chosen functions.
+        syscalls, call_counts: exact counts of system calls, and of calls of functions.
+        stacks, stack_copies: None too if the recording has no call chains, or no copies of stacks.
+        threads, waits: None too if the recording has no switches.
+        wall, turns: the critical path of COMMAND, and turns of threads that wait for work; in the
+            same way.
+        unhit_mappings: returns the mappings without a hit of the process in a row of `processes`.
+        sample_data: the decoded raw data of samples.
+        labels, classes: meanings of `HitTable.label_index` and `HitTable.class_index`.
+        part_of: set in a part of a recording, which has no samples itself.
     """
 
     run: RunInfo
@@ -693,7 +692,7 @@ class PartOf(Record):
     """The recording that a profile is a part of: its ticks give the errors of the part's times.
 
     Attributes:
-        hit_index: i32[n] what each of its samples hit, in rows of the part's hits; -1 for samples
+        hit_index: i32[n] the hit of each of its samples, a row of the part's hits; -1 for samples
             outside the part.
     """
 
@@ -701,7 +700,7 @@ class PartOf(Record):
     hit_index: NDArray[np.int32]
 
     def renumbered(self, number: NDArray[np.integer]) -> PartOf:
-        """Return the same for hits with new numbers, i[h]: -1 for those that are left out."""
+        """Return the same for hits with new numbers, i[h]: -1 for omitted ones."""
         if not len(number):
             return self
         hit_index = number.take(self.hit_index, mode="clip").astype(self.hit_index.dtype)
@@ -710,7 +709,7 @@ class PartOf(Record):
 
 
 def copies_of_waits_alone(profile: Profile) -> bool:
-    """Return whether the stacks that were copied are those of waits, not of samples."""
+    """Return whether only the stacks of waits were copied, not those of samples."""
     copies = profile.stack_copies
     return copies is not None and copies.only_of_waits
 

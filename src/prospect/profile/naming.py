@@ -1,7 +1,6 @@
-"""Sources of names, or reasons that there is none, each with its remedy; names made when asked for.
+"""Sources of names, or reasons why there is none, each with its remedy; lists made on demand.
 
-A report shows a few hundred of the thousands of functions that were hit: what it takes to write a
-name as a programmer would is spent on those alone, in a `LateList`.
+A report shows a few hundred of thousands of functions. A `LateList` demangles only these names.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NameSource(IntEnum):
-    """The source of a function's name; values from NO_FIRST on say why there is no name."""
+    """The source of a function's name; values from NO_STRIPPED on are reasons why there is none."""
 
     SYMTAB = 0
     DEBUG_FILE = 1
@@ -147,14 +146,12 @@ _Item = TypeVar("_Item")
 
 
 class LateList(Sequence[_Item]):
-    """A list that makes an item when it is asked for, and all at once for a pass over them."""
+    """A list that makes an item when it is read, and all items at once when it is iterated."""
 
     def __init__(self, count: int, make: Callable[[Sequence[int]], list[_Item]]) -> None:
-        """Take what makes items.
+        """Make a list of `count` items.
 
-        Args:
-            count: how many there are.
-            make: returns the items of these rows; asked for each at most once.
+        `make` returns the items of some rows; it is called once for each row at most.
         """
         self._items: list[_Item | None] = [None] * count
         self._make = make
@@ -179,7 +176,7 @@ class LateList(Sequence[_Item]):
         return iter(self._all())
 
     def take(self, rows: Sequence[int]) -> list[_Item]:
-        """Return the items of these rows, of 0 and more; what is missing is made all at once."""
+        """Return the items of these rows, none negative; missing items are made in one call."""
         items = self._items
         if missing := [row for row in dict.fromkeys(rows) if items[row] is None]:
             for row, item in zip(missing, self._make(missing), strict=True):
@@ -200,12 +197,12 @@ class LateList(Sequence[_Item]):
 
 
 def gather(items: Sequence[_Item], rows: Sequence[int]) -> list[_Item]:
-    """Return the items of these rows of a list, late or not."""
+    """Return the items of these rows of any list."""
     return items.take(rows) if isinstance(items, LateList) else [items[row] for row in rows]
 
 
 def joined(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
-    """Return one list of several, whose items are made no earlier than in those."""
+    """Return the concatenation of lists; items of a `LateList` are still made on demand."""
     if not any(isinstance(part, LateList) for part in parts):
         return list(itertools.chain.from_iterable(parts))
     start = [0, *itertools.accumulate(map(len, parts))]

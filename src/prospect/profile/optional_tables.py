@@ -1,4 +1,4 @@
-"""The tables of a profile that are made only if they are asked for.
+"""The tables of a profile that are made on request.
 
 They hold source lines and instructions, the memory maps of processes, and the calls of functions
 that the recorder counted (--count-calls). If counting every call would have cost too much, there
@@ -35,9 +35,10 @@ FLOW_NAMES = ("next", "call", "jump", "branch", "return", "stop", "unknown")
 class LineTable(Record):
     """Places of instructions in the source, through the functions that were inlined there.
 
-    A row has the frames from `frame_start[row]` to `frame_start[row + 1]`: first the function that
-    holds the instruction, with the line of its call of the next; last the innermost inlined one,
-    with the line of the instruction itself. A row without frames has no known line.
+    A row has the frames from `frame_start[row]` to `frame_start[row + 1]`. The first is the
+    function that holds the instruction, with the line of its call of the next. The last is the
+    innermost inlined function, with the line of the instruction itself. A row without frames has no
+    known line.
 
     Attributes:
         name_index: i32[k] into `names`, -1 if unknown.
@@ -45,10 +46,10 @@ class LineTable(Record):
         line: u32[k], 0 if unknown.
         names: functions, demangled.
         files: paths as the compiler recorded them.
-        notes: by object row, why lines of that object are missing or not whole.
-        symbols: of each of `names`, as its linkage has it; none if that is not known.
-        built_ns: by object row, when its image was changed last, since the epoch.
-        named_by: by path in `files`, the users whose word it is, with whose rights it is read.
+        notes: by object row, why lines of that object are missing or incomplete.
+        symbols: the linkage name of each of `names`; none if unknown.
+        built_ns: by object row, when its image was modified, since the epoch.
+        named_by: by path in `files`, the users whose files name it; it is opened with their rights.
     """
 
     frame_start: NDArray[np.int64]
@@ -71,7 +72,7 @@ def innermost(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
     """Return the source lines of instructions themselves.
 
-    Rows that the table has not, as of a completed profile, have no line.
+    Rows beyond the table, as of a completed profile, have no line.
 
     Returns:
         i32[n] rows of `lines.files`, -1 if unknown, and u32[n] lines, 0 if unknown.
@@ -83,15 +84,12 @@ def innermost(
 
 
 def innermost_name(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Return i32[n] the functions that instructions were written in: rows of `lines.names`, or -1.
-
-    Rows as in `innermost`.
-    """
+    """Return the innermost function of each row of `innermost`, i32[n] of `lines.names`, or -1."""
     return np.append(lines.name_index, np.int32(-1)).take(_innermost_frame(lines, row))
 
 
 def _innermost_frame(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return i64[n] the last frame of each row; the number of all frames where it has none."""
+    """Return i64[n] the last frame of each row; the number of all frames if it has none."""
     inside = np.clip(row, 0, max(len(lines) - 1, 0))
     end = np.append(lines.frame_start, 0).take(inside + 1)
     known = (row >= 0) & (row < len(lines)) & (end > lines.frame_start.take(inside))
@@ -99,10 +97,10 @@ def _innermost_frame(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.i
 
 
 def function_chains(lines: LineTable) -> NDArray[np.int64]:
-    """Number the ways through inlined functions that lead to instructions, by their names.
+    """Number the chains of inlined functions that contain instructions, by their names.
 
     Returns:
-        i64[r] for each row the number of its way; -1 if it has no frames.
+        i64[r] the number of each row's chain; -1 if it has no frames.
     """
     depth = np.diff(lines.frame_start)
     chain = np.full(len(lines), -1, np.int64)
@@ -118,10 +116,10 @@ def function_chains(lines: LineTable) -> NDArray[np.int64]:
 
 
 class SourceFile(Record):
-    """A source file that was found here.
+    """A source file that was found on this machine.
 
     Attributes:
-        lines: its text, without line ends; undecodable bytes as `os.fsdecode` has them.
+        lines: its text, without line ends; undecodable bytes as `os.fsdecode` returns them.
         modified_ns: since the epoch.
         is_public: whether every user may read it.
     """
@@ -135,19 +133,19 @@ class SourceFile(Record):
 
 
 class CodeTable(Record):
-    """The instructions of chosen functions; those of `function_index[c]` from `start[c]` on.
+    """The instructions of chosen functions; those of `function_index[c]` start at `start[c]`.
 
     Attributes:
         function_index: i32[c] rows of the profile's functions.
         start: i64[c + 1] first instruction of each function.
-        reason: list[str] by function: why it has no instructions; "" where it has some.
-        address: u64[n] rising within a function; SVMA for images, AVMA for the kernel.
-        text: list[str] mnemonic and operands.
+        reason: by function, why it has no instructions; "" if it has some.
+        address: u64[n] ascending within a function; SVMA for images, AVMA for the kernel.
+        text: mnemonic and operands.
         flow: u8[n] FLOW_*.
-        target: u64[n] where a direct call or jump leads, else `NO_TARGET`.
-        target_name: list[str] function and offset there, as in ``memcpy+16``; "" where unknown.
-        lines: of the instructions, one row each; None if they were not asked for.
-        source: text of source lines by (row of `lines.files`, line number), as far as readable.
+        target: u64[n] of a direct call or jump, else `NO_TARGET`.
+        target_name: function and offset there, as in ``memcpy+16``; "" if unknown.
+        lines: of the instructions, one row each; None if not requested.
+        source: text of source lines by (row of `lines.files`, line number), if readable.
     """
 
     function_index: NDArray[np.int32]
@@ -183,11 +181,11 @@ class MemoryMap(Record):
     Attributes:
         start, end: u64[m] first address (AVMA) and the one after the last.
         pgoff: u64[m] file offset of `start`, in bytes.
-        prot: i8[m] PROT_* bits, -1 if the recording does not say.
+        prot: i8[m] PROT_* bits, -1 if unknown.
         hits: i64[m] of all events.
-        path: what is mapped, one a row.
-        read_ns: when mappings of data were as they are here, on the recording's clock; None if
-            only executable ones are known.
+        path: of the mapped object, one a row.
+        read_ns: when the mappings of data were read, on the recording's clock; None if only
+            executable ones are known.
     """
 
     start: NDArray[np.uint64]
@@ -208,18 +206,18 @@ class MemoryMap(Record):
 
     @property
     def is_data(self) -> NDArray[np.bool_]:
-        """bool[m]: whether it is known that code cannot run there."""
+        """bool[m]: whether code certainly cannot run there."""
         found: NDArray[np.bool_] = (self.prot >= 0) & (self.prot & EXECUTE == 0)
         return found
 
     @property
     def permissions(self) -> list[str]:
-        """The permissions, as /proc/PID/maps shows them, "" where unknown."""
+        """The permissions, as in /proc/PID/maps, "" if unknown."""
         return [_PERMISSIONS[prot & _ALL_BITS] if prot >= 0 else "" for prot in self.prot.tolist()]
 
     @property
     def mapped_bytes(self) -> int:
-        """All of them together, what several cover once; rows in the order of `start`."""
+        """The size of all mappings together, overlaps once; rows are in the order of `start`."""
         if not len(self):
             return 0
         covered = np.maximum.accumulate(self.end)
@@ -235,15 +233,15 @@ class MemoryMap(Record):
 
 
 class CountedFunctions(Record):
-    """The functions that were to be counted, those that were never called included.
+    """The functions that were to be counted, including those that were never called.
 
     Attributes:
-        name: list[str] demangled.
-        object_path: list[str] of their images.
+        name: demangled.
+        object_path: of their images.
         function_index: i32[f] into the profile's functions; -1 for one without a hit.
-        probe_ns: f64[f] what a probe of such a function cost, as measured before the run.
-        probe_spread_ns: f64[f] how far that may be off.
-        left_out: list[str] why it was not counted, or not to the end; "" where it was.
+        probe_ns: f64[f] cost of a probe of such a function, as measured before the run.
+        probe_spread_ns: f64[f] uncertainty of that.
+        left_out: why it was not counted, or not to the end; "" if it was.
     """
 
     name: list[str]
@@ -261,8 +259,8 @@ class CallWindows(Record):
     """The windows in which calls were counted.
 
     Attributes:
-        own_s: f64[w] CPU time of the command and its descendants in a window, without what probes
-            took of it; 0 if that is not known.
+        own_s: f64[w] CPU time of the command and its descendants in a window, without the time of
+            probes; 0 if unknown.
         gap_s: f64[w] the same from its end to the next window, or to the end of the run.
         window_index: i32[n] into the windows.
         counted_index: i32[n] into the counted functions.
@@ -285,14 +283,14 @@ class CallCounts(Record):
 
     Attributes:
         counted_index: i32[c] into `functions`.
-        process_index: i32[c] into processes, -1 if the process is not known.
-        caller_index: i32[c] into the profile's functions: what the call returned to.
+        process_index: i32[c] into processes, -1 if unknown.
+        caller_index: i32[c] into the profile's functions: the function that the call returned to.
         windows: None if every call of the run was counted.
         dropped: calls that are in no row, because the kernel had no room for them.
-        budget: the share of the command's CPU time that counting might take.
-        cost_s: CPU time that it took, by what a probe cost.
-        cost_share: the same as a part of the command's CPU time; 0.0 if that is unknown.
-        hook: the name of an entry hook that ran there, and what it found; empty without.
+        budget: the share of the command's CPU time that counting was allowed to take.
+        cost_s: CPU time of counting, from the cost of a probe.
+        cost_share: the same as a part of the command's CPU time; 0.0 if unknown.
+        hook: the name of an entry hook that ran there, and its result; empty without.
     """
 
     functions: CountedFunctions
@@ -320,7 +318,7 @@ def calls_by_function(counts: CallCounts, chosen: NDArray[np.bool_]) -> NDArray[
 def callers_of(
     counts: CallCounts, function: int, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return who called a function in the chosen processes, most calls first.
+    """Return the callers of a function in the chosen processes, most calls first.
 
     Returns:
         i64[k] rows of the profile's functions, and i64[k] their calls.
@@ -335,5 +333,5 @@ def callers_of(
 
 
 def in_processes(process_index: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return bool[n]: whose process is chosen; none that is not known, unless all are."""
+    """Return bool[n]: rows whose process is chosen; unknown processes only if all are chosen."""
     return np.append(chosen, chosen.all()).take(process_index)

@@ -1,8 +1,8 @@
-"""What a recording says of itself as a whole: who recorded what, where, when, and which events.
+"""The header of a recording: its command, recorder, machine, time and events.
 
-Notes on the limits of a run are sentences. Reports show one for many of a kind, with the sum or
-with several files. Recordings, archives, sessions and stores keep only sentences, so the count or
-the file is read from the sentence. Reports show notes on files that are in their rows.
+Notes on the limits of a run are sentences. Reports merge notes of one kind: they add up counts and
+list files. Recordings, archives, sessions and stores keep only sentences, so the count or the file
+is read from the sentence. Reports show notes on files that are in their rows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 # A process id, and a sentence about that process alone.
 ProcessNote = tuple[int, str]
 
-# The sysctl with the number of frames that the kernel records of a stack at most.
+# The sysctl for the largest number of frames that the kernel records of a stack.
 MAX_STACK = "kernel.perf_event_max_stack"
 
-# Units of time as pprof names them, in seconds.
+# Units of time in pprof, in seconds.
 TIME_UNITS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
 
 
@@ -29,10 +29,9 @@ class Throttled(NamedTuple):
     """How long a CPU limit stopped a control group: see `throttled` in docs/recording.md.
 
     Attributes:
-        group: the path of the group, from the root of its hierarchy.
-        periods: periods in which the limit applied, and how many of them it stopped the group in.
-        throttled: the same.
-        seconds: how long the group was stopped; on several CPUs, the sum of these.
+        group: its path, from the root of its hierarchy.
+        periods, throttled: periods in which the limit applied, and in which it stopped the group.
+        seconds: how long the group was stopped, summed over CPUs.
         pids: some processes of the group.
     """
 
@@ -44,22 +43,24 @@ class Throttled(NamedTuple):
 
 
 class EventInfo(Record):
-    """An event of the run and how its periods become time.
+    """An event of the run, and how its periods become time.
 
-    `clocks` is how many clocks of its bank count the same time: each sample is worth its period
-    divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 if a period is not
-    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too if there is no rate).
-    `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
-    `weighs_periods`: samples represent different amounts, so shares are of summed periods, as those
-    of ``perf report`` are, and `relative_error` is the standard deviation of `seconds_per_period`,
-    as a share of it.
-    `sample_period` is how many times it happened from sample to sample, 0 for a timer or where a
-    rate was asked for, `unit_mask` that of an x86 processor's event, 0 for none.
-    `most_frames` is how many frames the kernel recorded of a call stack at most, 0 if it was not
-    asked for any, or for a copy of the stack.
-    `is_waiting`: it is a kind of wait off the CPU, whose periods are exact times.
-    `unit` is that of periods as another tool names it, "nanoseconds" or "bytes", "" for events of
-    perf; `counts` is what that tool calls its samples, "contentions", "" where a value is alone.
+    Attributes:
+        seconds_per_period: 1e-9 / `clocks` for timers; 0.0 if a period is not time.
+        seconds_per_hit: 1 / rate if a period is not time and there is a rate, else 0.0.
+        excludes_kernel: it counts only in user space, so that no kernel hits mean nothing.
+        clocks: how many clocks of its bank count the same time: each sample is worth its period
+            divided by them.
+        is_waiting: it is a kind of wait off the CPU, whose periods are exact times.
+        weighs_periods: samples represent different amounts, so shares are of summed periods, as in
+            ``perf report``.
+        relative_error: standard deviation of `seconds_per_period`, as a share of it.
+        sample_period: events from sample to sample; 0 for a timer or a rate.
+        unit_mask: of an x86 processor's event, 0 for none.
+        most_frames: frames of a call stack that the kernel recorded at most; 0 if call stacks were
+            not requested, or were copied.
+        unit: of periods, in another tool's words, "nanoseconds" or "bytes"; "" for events of perf.
+        counts: that tool's word for its samples, "contentions"; "" if it has values alone.
     """
 
     name: str
@@ -79,17 +80,17 @@ class EventInfo(Record):
 
     @property
     def time_title(self) -> str:
-        """The title of a column of its seconds: of a CPU, or of another tool's measurements."""
+        """The title of a column of its seconds: of CPU time, or of another tool's measurements."""
         return "CPU s" if self.is_cpu_time else f"{self.name} s"
 
     @property
     def is_sampled(self) -> bool:
-        """Whether its hits are samples, whose number gives the error of their time."""
+        """Whether its hits are samples, so that their number gives the error of their time."""
         return self.unit not in TIME_UNITS or "sample" in self.counts.lower()
 
     @property
     def is_cpu_time(self) -> bool:
-        """Whether its seconds are a CPU's, and not another tool's measurements."""
+        """Whether its seconds are CPU time, not another tool's measurements."""
         return self.unit not in TIME_UNITS or "cpu" in self.name.lower()
 
     @property
@@ -107,44 +108,44 @@ class EventInfo(Record):
 
 
 class RunInfo(Record):
-    """The header of a report: who recorded what, where, when and how.
+    """The header of a report.
 
     Attributes:
         command: COMMAND and its arguments, empty if the recording is not of a command.
         recorder: "prospect 0.1.0" or "perf 6.1".
         begin_ns, end_ns: the interval on the samples' clock; 0 if unknown.
-        cpus: CPUs that were sampled.
+        cpus: how many were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.
-        process_notes: the same of single processes; a report shows those of its own processes.
-        statistics: Prospect's counters by name (docs/report.md), as far as they exist.
+        process_notes: the same for single processes; a report shows those of its own processes.
+        statistics: Prospect's counters by name (docs/report.md).
         accounting: the kernel's times of the interval, in seconds, under flat names.
-        unread_bytes: of records that are there and were not understood; `damage` says why.
-        is_cut: whether the file had no room for the records of the interval's end, or was not to
-            grow for them (`--max-size`).
+        unread_bytes: of records that were not understood; `damage` gives the reason.
+        is_cut: the file could not hold the records of the interval's end: the disk was full, or
+            `--max-size` was reached.
         cut_chains: processes, and how many of their call chains are as long as the kernel records;
-            none of a recording with copies of stacks.
-        dropped_share: the largest part of the samples, 0 to 1, that the kernel dropped for the sake
-            of other tracers' BPF programs; it keeps no count of these.
-        cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
-        kernel_build_id: of the recorded kernel, in hexadecimal; "" where unknown.
+            none for copies of stacks.
+        dropped_share: upper bound of the share of samples, 0 to 1, that the kernel dropped because
+            of other tracers' BPF programs; it does not count these.
+        cpu_accounting: CPU → its seconds in /proc/stat ("idle_s", "steal_s", …).
+        kernel_build_id: of the recorded kernel, in hexadecimal; "" if unknown.
         has_user_callers: whether callers in user space were to be recorded.
-        store_part: words that mean this part of a store in a command line, as --store, DIR and
-            specifications; empty for a recording.
-        due_ticks: that the timers of a store's part should have had, in all of the machine; 0 if
-            that is not known.
-        seen_ticks: of these, those that were recorded or came due on an idle CPU.
+        store_part: command-line words for this part of a store: --store, DIR and specifications;
+            empty for a recording.
+        host_share: the share of the hosts of a store's part that was chosen each hour to represent
+            all.
+        due_ticks: ticks of the timers of a store's part on the whole machine; 0 if unknown.
+        seen_ticks: of these, the ones that were recorded or came due on an idle CPU.
         middle_at: when the later half of a store's windows begins, in seconds since 1970; 0.0 if
             there are fewer than two windows.
-        busy: samples of busy CPUs and the sum of their periods, by event, of the whole machine in
-            the time of a part of a store or a recording; empty for a whole recording, whose hits
-            are all there.
-        jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
+        busy: by event, samples of busy CPUs and the sum of their periods, of the whole machine
+            during a part of a store or a recording; empty for a whole recording, which has all
+            hits.
+        jit_pids: processes that wrote a file with names of JIT code.
         throttled: control groups that a CPU limit stopped.
-        wait_events: what formats of call stacks call waits, those blocked and those for a CPU, as
-            further events; empty if the profile has no waits.
-        calls_before: when the system calls were read that threads waited in as recording began, and
-            thread → system call.
-        host_share: of the hosts of a store's part, how many were chosen each hour to represent all.
+        wait_events: waits, blocked and for a CPU, as events for formats of call stacks; empty if
+            the profile has no waits.
+        calls_before: when the system calls were read in which threads waited as recording began,
+            and thread → system call.
     """
 
     origin: str
@@ -195,7 +196,7 @@ _COUNTED = re.compile(
     r" [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?",
     re.DOTALL,
 )
-# Kept once, whatever follows.
+# Kept once, whatever comes after.
 _ONCE = re.compile(
     r"(?:(?:CPython|Ruby|V8) \d+\.\d+|PHP) \(process "
     r"|(?:Python|Ruby|PHP| and )+ functions were read from memory "
@@ -211,7 +212,7 @@ _SEVERAL_OTHER_BUILDS = (
 
 
 def counted_notes(notes: Iterable[str]) -> tuple[str, ...]:
-    """Return each note once, and one with the sum for all of a kind that have a count.
+    """Return each note once; notes of a kind with a count become one with the sum.
 
     The rest of that note is from the one with the largest count.
     """
@@ -231,14 +232,14 @@ def counted_notes(notes: Iterable[str]) -> tuple[str, ...]:
 
 
 def left_out_notes(notes: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `counted_notes` that say what was left out."""
+    """Return those of `counted_notes` about omitted data."""
     return tuple(note for note in counted_notes(notes) if _COUNTED.match(note) or _ONCE.match(note))
 
 
 def replaced_note(path: str, sysroot: str = "") -> str:
-    """Return the note that a file is not the one that ran, and its consequence.
+    """Return the note that a file is not the one that ran.
 
-    `sysroot` is the directory that a person chose if the file is below it.
+    `sysroot` is the directory given by --sysroot if the file is below it.
     """
     return f"{_BELOW}{sysroot}: {path}{_OTHER_BUILD}" if sysroot else f"{path}{_REPLACED}"
 
@@ -264,7 +265,7 @@ def replaced_notes(notes: Iterable[str], shown: Container[str] | None = None) ->
 
 
 def _replaced_file(note: str) -> tuple[str, str]:
-    """Return the file that a `replaced_note` is about, and its sysroot; "" for other notes."""
+    """Return the file of a `replaced_note`, and its sysroot; "" for other notes."""
     path = note.removesuffix(_REPLACED)
     if path != note:
         return path, ""
@@ -285,7 +286,7 @@ def _note_on(paths: list[str], sysroot: str) -> str:
 
 
 def grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each reason, with the files that it is about."""
+    """Return a sentence for each reason, with its files."""
     by_reason: dict[str, dict[str, None]] = {}
     for path, reason in reasons:
         by_reason.setdefault(reason, {})[path] = None

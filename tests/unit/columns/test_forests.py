@@ -66,11 +66,11 @@ def test_what_some_lists_need_is_kept(drawn, few):
 
 
 @given(steps, st.integers(0, 2))
-def test_a_forest_is_cut_behind_a_value(drawn, value):
+def test_a_forest_is_cut_after_a_value(drawn, value):
     lists = lists_by(drawn)
     forest, last = forest_of(lists)
     is_cut = np.append(forest.value == value, False)
-    cut = forest.behind(np.where(is_cut.take(forest.before), -1, forest.before))
+    cut = forest.with_before(np.where(is_cut.take(forest.before), -1, forest.before))
     expected = [
         one[max((n + 1 for n, each in enumerate(one[:-1]) if each == value), default=0) :]
         for one in lists

@@ -220,7 +220,7 @@ def without_strays(
     # Frames after a stray are nobody's callers, nor is the stray itself.
     is_whole = np.diff(start) == length
     frames, outer = callers.frames, callers.outer
-    frames = frames.behind(np.where(_at(of_places, frames.before), -1, frames.before))
+    frames = frames.with_before(np.where(_at(of_places, frames.before), -1, frames.before))
     outer = np.where(is_whole & ~_at(of_places, outer), outer, -1)
     frames, new_row = frames.kept(frames.reached(outer))
     kept = replace(
