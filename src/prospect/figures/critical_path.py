@@ -1,10 +1,10 @@
-"""The samples and the waits that are on the critical path of a command, and what blocked it.
+"""The samples and waits on the critical path of a command, and the reasons why it was blocked.
 
 Moments of threads become numbers in one order: by thread, then by time.
 
-A timer, a disk or the network ends a wait in an interrupt, or a thread of the kernel does so in its
-place. The record of the wake-up does not say which of them it was; the functions below the system
-call do. Without a stack only the system call is known.
+A timer, a disk or the network ends a wait in an interrupt or by a thread of the kernel. The record
+of the wake-up does not distinguish them; the functions below the system call do. Without a stack
+only the system call is known.
 
 Source: names of functions in ``kernel/time``, ``block``, ``fs``, ``mm`` and ``net`` of Linux 6.18.
 """
@@ -34,8 +34,6 @@ from prospect.profile.model import (
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from prospect.profile.complete import CompleteProfile
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def on_critical_path(profile: Profile) -> Profile:
-    """Return a profile with the samples and waits on its critical path alone.
+    """Return a profile with only the samples and waits on its critical path.
 
     Raises:
         UsageError: it has no critical path.
@@ -65,7 +63,7 @@ def on_critical_path(profile: Profile) -> Profile:
 def samples_on(path: WallPath, samples: SampleTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the samples that hit a thread of the path while it was on it, and their pieces.
 
-    The path is a command's, or of turns: a sample is in as many pieces as have it.
+    The path is a command's, or that of turns, whose pieces may share samples.
     """
     nothing = np.empty(0, np.int64)
     pieces = np.flatnonzero(path.state == PATH_RAN)
@@ -111,12 +109,9 @@ _KEY_BITS = 63
 def moment_keys(
     *moments: tuple[NDArray[np.int32], NDArray[np.uint64]],
 ) -> list[NDArray[np.int64]]:
-    """Return keys, i64[n], of several columns of threads and times, which compare with each other.
+    """Return comparable keys, i64[n], of several columns of threads, i32[n], and times, u64[n] ns.
 
-    Times that many threads and a long interval leave no room for lose their lowest bits.
-
-    Args:
-        moments: i32[n] threads and u64[n] times in ns.
+    Times lose their lowest bits if there are many threads and the interval is long.
     """
     tids = distinct(np.concatenate([tid for tid, _ in moments]))
     times = [time_ns for _, time_ns in moments if len(time_ns)]
@@ -135,7 +130,7 @@ def moment_keys(
 DISK, SLEEP, NETWORK, SOCKET, PIPE, LOCK, CHILD = (
     *("disk", "sleep", "network", "socket", "pipe", "lock", "child"),
 )
-# The reason by a function in the stack of a wait, from its exact name or from the start of it.
+# The reason by a function in the stack of a wait: by its exact name, or the start of it.
 _BY_FUNCTION = {
     **dict.fromkeys(
         (
@@ -162,10 +157,10 @@ _MOST_FRAMES = 64
 
 
 class Reason(NamedTuple):
-    """The reasons that block threads.
+    """A reason why a thread was blocked.
 
     Attributes:
-        call: the system call, or what else made it enter the kernel; "" if unknown.
+        call: the system call, or another reason for entering the kernel; "" if unknown.
         device: DISK and the like; "" if unknown.
     """
 
@@ -175,7 +170,7 @@ class Reason(NamedTuple):
     def __str__(self) -> str:
         if not self.call:
             return self.device or "unknown reason"
-        # These calls say nothing else.
+        # The name of such a call adds nothing.
         is_all = self.device == SLEEP or not self.device
         return (self.device or self.call) if is_all else f"{self.device} ({self.call})"
 
@@ -195,8 +190,11 @@ def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int
     if waits.stack_index is not None and profile.stacks is not None:
         stack = waits.stack_index.take(wait)
     found = alike([entry_reason, stack])
-    calls = _calls(profile)
-    reasons = [UNKNOWN]
+    entry_reasons, reasons = profile.entry_reasons, [UNKNOWN]
+    calls = [
+        name if kind == ENTRY_REASON_SYSCALL else name or ENTRY_REASON_KIND_NAMES[kind]
+        for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
+    ]
     for of_entry_reason, of_stack in zip(
         entry_reason.take(found.row).tolist(), stack.take(found.row).tolist(), strict=True
     ):
@@ -204,14 +202,6 @@ def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int
         reasons.append(Reason(call, _device(profile, of_stack) or _BY_CALL.get(call, "")))
     row[piece] = found.place + np.int32(1)
     return row, reasons
-
-
-def _calls(profile: CompleteProfile) -> Sequence[str]:
-    entry_reasons = profile.entry_reasons
-    return [
-        name if kind == ENTRY_REASON_SYSCALL else name or ENTRY_REASON_KIND_NAMES[kind]
-        for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
-    ]
 
 
 def _device(profile: CompleteProfile, stack: int) -> str:

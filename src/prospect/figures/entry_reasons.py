@@ -61,8 +61,8 @@ class EntryReasonRows(CutRows):
 
     Attributes:
         kind: i64[c] ENTRY_REASON_*.
-        name: list[str] which of its kind; "" if the kind says all, or the row is all of it.
-        place: i64[c] their rows in all tables of `EntryReasonFigures.ranked`, concatenated.
+        name: the entry reason of its kind; "" if the kind is enough, or the row is all of it.
+        place: i64[c] their rows in the concatenated tables of `EntryReasonFigures.ranked`.
     """
 
     kind: NDArray[np.int64]
@@ -74,9 +74,8 @@ class EntryReasonFigures(Record):
     """Kernel time by entry reason of one event.
 
     Attributes:
-        is_known: whether entry reasons are known for most of it; they are not if no call chains
-            were recorded.
-        row_of_hit: i32 of each hit of the profile its sum by process and entry reason, -1 for none.
+        is_known: whether most entry reasons are known; they are not without call chains.
+        row_of_hit: i32 the sum by process and entry reason of each hit of the profile, -1 for none.
     """
 
     is_known: bool
@@ -112,7 +111,7 @@ class EntryReasonFigures(Record):
         return self._rows(chosen, entry_reason, place)
 
     def ranked(self) -> tuple[RankedRows, RankedRows, RankedRows]:
-        """Return rows by entry reason, also by process, and of all system calls by process."""
+        """Return rows by entry reason, by process too, and of all system calls by process."""
         is_call = self._entry_reasons.kind.take(self._entry_reason) == ENTRY_REASON_SYSCALL
         caller = np.where(is_call, self._process, -1).astype(np.int32)
         return (
@@ -125,7 +124,7 @@ class EntryReasonFigures(Record):
         )
 
     def places_of_calls(self, names: Sequence[str], process: int = -1) -> NDArray[np.int64]:
-        """Find system calls as `EntryReasonRows.place` does, i64[n]; -1 for those without a hit.
+        """Return the `EntryReasonRows.place` of system calls, i64[n]; -1 for those without a hit.
 
         `process` is a row of the process table, -1 for all processes together.
         """
@@ -144,7 +143,7 @@ class EntryReasonFigures(Record):
     def _rows(
         self, chosen: NDArray[np.int64], entry_reason: NDArray[np.int64], place: NDArray[np.int64]
     ) -> EntryReasonRows:
-        """Add up sums by `entry_reason`, where those of one entry reason have one place."""
+        """Add up sums by `entry_reason`; those of one entry reason have one place."""
         first = np.unique(entry_reason, return_index=True)[1]
         (entry_reason,), (hits, period) = group_sums(
             (entry_reason,), (self._hits.take(chosen), self._period.take(chosen))
@@ -184,8 +183,7 @@ def entry_reason_figures(
     Rows of less time than `threshold_s` (`-k`) count as not shown.
 
     Raises:
-        RenderError: the entry reasons do not add up to the kernel's hits, which would be a defect
-            here.
+        RenderError: the entry reasons do not add up to the kernel's hits, which is a defect here.
     """
     hits, entry_reasons = profile.hits, profile.entry_reasons
     is_kernel = (hits.event == event_index) & is_kernel_mode(hit_modes(profile))

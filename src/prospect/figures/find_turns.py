@@ -1,12 +1,12 @@
 """The turns of a server's threads: from the end of an idle wait to the start of the next one.
 
-The kind of a turn is the outermost function that distinguishes turns of a program from each other.
-Each turn has stacks of its own thread: of its samples and of its waits. It belongs to its heaviest
+The kind of a turn is the outermost function that distinguishes a program's turns from each other.
+Each turn has stacks of its own thread, of its samples and of its waits, and belongs to its heaviest
 stack. If turns with functions of the user's own code on their stacks have much of a program's time,
 only these functions count, otherwise all but those in which programs and threads begin. From the
-outermost one on, the stacks of a program's turns are followed as long as most turns go on in the
-same function. If they then go on in several functions, and a turn has stacks in one of these alone,
-each is a kind. If a turn has stacks in several of them, they are parts of one kind, and so are all
+outermost one on, the stacks of a program's turns are followed while most turns continue in the same
+function. If they then continue in several functions, and no turn has stacks in two of these, each
+is a kind. If a turn has stacks in several of them, they are parts of one kind, with all functions
 below. A kind has the name of its first function that is not on the way to the idle wait.
 
 If turns without a stack have most of the time, their kind is the system call of their idle wait.
@@ -62,7 +62,7 @@ class StacksOfTurns(Record):
         turn: i64[e].
         row: i64[e] of a forest.
         weight: i64[e].
-        is_wait: bool[e] whether it is of a wait: of these there is one for each.
+        is_wait: bool[e] whether it is of a wait: each wait has one stack.
     """
 
     turn: NDArray[np.int64]
@@ -112,18 +112,14 @@ def turn_kinds(
             if len(known) < _LEAST_TURNS or known_ns < least * whole_ns:
                 continue
             idle = tree.row_of.take(distinct(idle_row.take(turns)))
-            found = _Kinds(tree, of_tree, main, known).named(idle)
-            if found.names:
-                rows = [names.setdefault(name, len(names)) for name in (*found.names, OTHER_TURNS)]
-                index[turns] = np.array(rows, np.int32).take(found.of_row.take(main.take(turns)))
+            kinds, kind_of_row = _Kinds(tree, of_tree, main, known).named(idle)
+            if kinds:
+                rows = [names.setdefault(name, len(names)) for name in (*kinds, OTHER_TURNS)]
+                index[turns] = np.array(rows, np.int32).take(kind_of_row.take(main.take(turns)))
                 is_named[turns] = True
-    return _only_used(TurnKinds(index, list(names)))
-
-
-def _only_used(kinds: TurnKinds) -> TurnKinds:
-    used = distinct(kinds.of_turn)
-    index = np.searchsorted(used, kinds.of_turn).astype(np.int32)
-    return TurnKinds(index, [kinds.names[row] for row in used.tolist()])
+    used, known_names = distinct(index), list(names)
+    of_turn = np.searchsorted(used, index).astype(np.int32)
+    return TurnKinds(of_turn, [known_names[row] for row in used.tolist()])
 
 
 def _heaviest(stacks: StacksOfTurns, turns: int) -> NDArray[np.int64]:
@@ -140,12 +136,9 @@ class _Tree:
     """Stacks of a profile without some of their functions."""
 
     def __init__(self, forest: NamedForest, labels: list[str], is_kept: NDArray[np.bool_]) -> None:
-        """Leave functions out.
-
-        `is_kept`, bool[f], are the frames that stay.
-        """
+        """Keep the frames `is_kept`, bool[f]."""
         kept = is_kept.take(forest.frame_index)
-        # Rows of this tree for those of the forest, and one more for none.
+        # The row of this tree for each row of the forest, and one more for none.
         self.row_of = np.full(len(forest) + 1, -1, np.int64)
         self.labels: list[str] = []
         caller: list[int] = []
@@ -175,12 +168,8 @@ class _Tree:
         found = replace(stacks, row=self.row_of.take(stacks.row))
         return gather(found, np.flatnonzero(found.row >= 0))
 
-    def paths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the way to each row begins, and the rows on these."""
-        return paths(self.caller_index, self.depth, rows)
-
     def below(self, roots: Sequence[int]) -> NDArray[np.int64]:
-        """Return which root each row is below, i64[t + 1], their number for none and for -1."""
+        """Return the root above each row, i64[t + 1], the number of roots for none and for -1."""
         found = np.full(len(self.depth) + 1, len(roots), np.int64)
         found[list(roots)] = np.arange(len(roots))
         for rows in self._levels[1:]:
@@ -192,7 +181,7 @@ class _Tree:
 def _trees(blocked: BlockedWaits) -> Iterator[tuple[_Tree, float]]:
     """Yield the stacks of the user's own functions, then of all but starts of programs.
 
-    Next to each is which part of the time of a program's turns such turns have to have.
+    With each comes the share of the time of a program's turns that such turns must have.
     """
     frames, labels, _ = blocked.forest
     profile = blocked.samples.profile
@@ -203,20 +192,13 @@ def _trees(blocked: BlockedWaits) -> Iterator[tuple[_Tree, float]]:
 
 
 def _may_name(name: str) -> bool:
-    """Return whether a function is neither where programs begin nor within another function."""
+    """Return whether a function neither starts a program nor is within another function."""
     begins = is_start(name) or is_start(name.rpartition(".")[2])
     return not (begins or is_anonymous(name) or "<locals>" in name)
 
 
-class _Named(NamedTuple):
-    """Kinds of a program: `names`, and i64[t + 1] of rows of the forest, len(names) for others."""
-
-    names: list[str]
-    of_row: NDArray[np.int64]
-
-
 class _Kinds:
-    """The way from the outermost functions of a program's turns to where these part."""
+    """The way from the outermost functions of a program's turns to where these diverge."""
 
     def __init__(
         self,
@@ -235,7 +217,7 @@ class _Kinds:
         self._turns = known[:: len(known) // _MOST_TURNS + 1]
         self._of_turns = gather(stacks, np.flatnonzero(np.isin(stacks.turn, self._turns)))
         rows, count = np.unique(main.take(self._turns), return_counts=True)
-        start, path = tree.paths(rows)
+        start, path = paths(tree.caller_index, tree.depth, rows)
         nodes, place = np.unique(path, return_inverse=True)
         amount = np.bincount(place, np.repeat(count, np.diff(start)), len(nodes))
         self._amount = dict(zip(nodes.tolist(), amount.tolist(), strict=True))
@@ -244,12 +226,17 @@ class _Kinds:
         for node, caller in zip(nodes.tolist(), callers.tolist(), strict=True):
             self._callees.setdefault(caller, []).append(node)
 
-    def named(self, idle_rows: NDArray[np.int64]) -> _Named:
-        """Return the kinds; none if the turns have nothing in common.
+    def named(self, idle_rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+        """Name the kinds; none if the turns have nothing in common.
 
         `idle_rows`, i64[i], are the stacks of the group's idle waits, -1 for none.
+
+        Returns:
+            The names, and the kind of each row of the tree, i64[t + 1], the number of names for
+            others.
         """
-        _, idle = self._tree.paths(idle_rows[idle_rows >= 0])
+        tree = self._tree
+        _, idle = paths(tree.caller_index, tree.depth, idle_rows[idle_rows >= 0])
         is_idle = set(idle.tolist())
         way, parts = self._way()
         named = {part: self._name(self._with_most(part), is_idle) for part in parts}
@@ -257,10 +244,10 @@ class _Kinds:
             named = {way[-1]: self._name(way, is_idle)}
         names = list(dict.fromkeys(named.values()))
         number = [*(names.index(name) for name in named.values()), len(names)]
-        return _Named(names, np.array(number, np.int64).take(self._tree.below(list(named))))
+        return names, np.array(number, np.int64).take(tree.below(list(named)))
 
     def _way(self) -> tuple[list[int], list[int]]:
-        """Return the functions that most turns have, and those where they part, if they do."""
+        """Return the functions that most turns have, and those where they diverge, if they do."""
         least = max(_LEAST_SHARE * len(self._turns), _LEAST_TURNS)
         way: list[int] = []
         amount = float(len(self._turns))
@@ -291,7 +278,7 @@ class _Kinds:
     def _are_kinds(self, rows: list[int]) -> bool:
         """Return whether turns with stacks below one of these rows have none below another.
 
-        All waits of a turn are known, so one is enough to tell; of samples it takes two.
+        All waits of a turn are known, so one is evidence; of samples it takes two.
         """
         stacks = self._of_turns
         below = self._tree.below(rows).take(stacks.row)
@@ -309,7 +296,7 @@ class _Kinds:
         return several >= _LEAST_SEVERAL and mixed <= _MOST_MIXED * several
 
 
-# Not the end of a child or a thread: what that did belongs to the turn.
+# Not the end of a child or a thread: its work belongs to the turn.
 _ENDS = (LOOP, POLL, SLEEP, CONDITION, READ, SCHEDULER)
 # Functions of loops that serve many requests at once: asyncio, libuv, nginx, gevent, libevent,
 # Redis, Tokio, Netty, Tornado. PostgreSQL's processes have a loop too, each for one client.
@@ -319,7 +306,7 @@ _LOOPS = (
     *("event_base_loop", "aeMain", "aeProcessEvents", "tokio::", "mio::", "NioEventLoop"),
     *("EpollEventLoop", "IOLoop.start", "uvloop"),
 )
-# The weight of a sample next to a wait's length, to tell what a turn mostly is.
+# The weight of a sample compared with a wait's length.
 _SAMPLE_NS = 1_000_000
 
 
@@ -364,8 +351,8 @@ class NamedWaits(Record):
     ) -> NDArray[np.int32]:
         """Return what each thread was blocked by at a time, or next: i32[n] of `names`.
 
-        It is -1 for nothing any more. A thread that asks another for something may go on for a
-        moment before it waits for the answer.
+        It is -1 if the thread was not blocked after that. A thread that requests something from
+        another may continue for a moment before it waits for the answer.
         """
         waits = profile.waits
         if waits is None or not len(self.row):
@@ -403,11 +390,11 @@ def find_turns(profile: CompleteProfile) -> FoundTurns | None:
     tid = idle.tid.take(before)
     wait = idle.at.take(before)
     of_waits, begins, ends = moment_keys(
-        (blocked.tid, _begin_ns(profile, blocked)), (tid, begin_ns), (tid, end_ns)
+        (blocked.tid, blocked.begin_ns), (tid, begin_ns), (tid, end_ns)
     )
     ordered = np.sort(of_waits)
     is_loop = _is_loop(blocked, wait)
-    process_index = _processes(profile, blocked).take(wait)
+    process_index = blocked.process_index.take(wait)
     kinds = turn_kinds(
         _stacks(blocked, (tid, begin_ns, end_ns)),
         blocked,
@@ -429,20 +416,10 @@ def find_turns(profile: CompleteProfile) -> FoundTurns | None:
     )
 
 
-def _begin_ns(profile: CompleteProfile, blocked: BlockedWaits) -> NDArray[np.uint64]:
-    waits = profile.waits
-    return np.empty(0, np.uint64) if waits is None else waits.begin_ns.take(blocked.wait_rows)
-
-
-def _processes(profile: CompleteProfile, blocked: BlockedWaits) -> NDArray[np.int32]:
-    waits = profile.waits
-    return np.empty(0, np.int32) if waits is None else waits.process_index.take(blocked.wait_rows)
-
-
 def _groups(
     profile: CompleteProfile, process_index: NDArray[np.int32], idle_name: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return a number for the program of each turn and what its idle wait is, i64[n]."""
+    """Return a number for the program of each turn and its idle wait, i64[n]."""
     number: dict[str, int] = {}
     rows = [number.setdefault(name, len(number)) for name in profile.processes.name]
     program = np.array(rows, np.int64).take(process_index)
@@ -451,9 +428,9 @@ def _groups(
 
 def _idle(profile: CompleteProfile, threads: ThreadTimes, blocked: BlockedWaits) -> _Idle:
     is_end = blocked.idle & np.isin(blocked.kind, _ENDS)
-    is_end &= ~profile.processes.is_recorder.take(_processes(profile, blocked))
+    is_end &= ~profile.processes.is_recorder.take(blocked.process_index)
     rows = np.flatnonzero(is_end)
-    tid, begin_ns = blocked.tid.take(rows), _begin_ns(profile, blocked).take(rows)
+    tid, begin_ns = blocked.tid.take(rows), blocked.begin_ns.take(rows)
     lives, begins = moment_keys((threads.tid, threads.begin_ns), (tid, begin_ns))
     life = np.searchsorted(lives, begins, "right") - 1
     is_there = (life >= 0) & (threads.tid.take(np.maximum(life, 0)) == tid)
@@ -474,8 +451,8 @@ def _intervals(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]:
     """Return turns by thread and time: an idle wait next to each, its start, end and state.
 
-    Those that the recording cuts begin with it, if the thread was there and is not known to have
-    been idle, or end with it.
+    Turns that the recording cuts begin with it, if the thread existed and is not known to have been
+    idle, or end with it.
     """
     rows = np.arange(len(idle.at))
     is_first = np.append(True, idle.life[1:] != idle.life[:-1])
@@ -500,7 +477,7 @@ def _intervals(
 
 
 def _is_loop(blocked: BlockedWaits, wait: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return of idle waits, i64[n] rows of the waits, whether they are a loop's for many requests.
+    """Return which idle waits, i64[n] rows of the waits, are in a loop that serves many requests.
 
     A function of such a loop is on their stack.
     """

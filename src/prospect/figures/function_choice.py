@@ -1,6 +1,6 @@
-"""The functions of a profile that are annotated: the hottest, or those that a person names.
+"""The functions of a profile to annotate: the hottest, or those that a user names.
 
-A person names functions by a name, a pattern or a part of a name.
+A name, a pattern or a part of a name names functions.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
-from prospect.figures.modes import (
-    ROUNDING_S,
-    event_seconds,
-    event_weight,
-)
+from prospect.figures.modes import ROUNDING_S, event_has_time, event_seconds, event_weight
 from prospect.figures.processes import chosen_hits
 from prospect.figures.shown_rows import function_names
+from prospect.figures.stacks.frames import KERNEL_KINDS
 from prospect.profile.complete import complete
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.records import NamedTuple, Record
 from prospect.spelling import suggestion
@@ -35,26 +31,26 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
 
-# Shorter parts are in too many names to mean one.
+# Shorter parts are in too many names.
 _LEAST_LETTERS_OF_A_PART = 3
-# A smaller part of samples without a name is no likely cause.
+# A smaller share of samples without a name is no likely cause.
 _LEAST_UNNAMED = 0.05
-# By its whole name if there is any, else by a pattern.
+# Whole names first, then patterns.
 _WAYS = (operator.eq, fnmatchcase)
 
 
 def functions_named(profile: Profile, what: str) -> NDArray[np.bool_]:
-    """Return bool[f]: which functions a person means by `what`.
+    """Return bool[f]: the functions that `what` names.
 
-    Those with this name. If there are none, those that it fits as a pattern. If there
-    are none either, those with it in their names.
+    These have this name. If there are none, they match it as a pattern. If there are none either,
+    it is a part of their names.
     """
     names = [function_names(profile, row) for row in range(len(profile.functions))]
     return _called(names, profile.functions.name, what)
 
 
 def inlined_called(names: Sequence[str], what: str) -> NDArray[np.bool_]:
-    """Return bool[n]: which inlined functions a person means, as `functions_named` does it."""
+    """Return bool[n]: the inlined functions that `what` names, as in `functions_named`."""
     return _called([[name, name.partition("(")[0]] for name in names], names, what)
 
 
@@ -78,18 +74,15 @@ def _with_part(names: Sequence[str], part: str) -> NDArray[np.bool_]:
     return np.array([part in name.partition("(")[0] for name in names], np.bool_)
 
 
-_KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
-
-
 class FunctionChoice(Record):
-    """The functions to annotate, as asked for.
+    """The functions to annotate.
 
     Attributes:
         what: a function or an image by name or pattern, or a part of a function's name; "" for the
             hottest functions of all.
         detail: `-V`: whose hits count.
-        user_threshold_s, kernel_threshold_s: `-m` and `-k`; functions that are named pass them.
-        most: how many functions, where they are not named.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`; named functions always pass.
+        most: how many functions, unless they are named.
     """
 
     what: str = ""
@@ -103,10 +96,10 @@ def choose_functions(profile: Profile, choice: FunctionChoice) -> NDArray[np.int
     """Choose functions.
 
     Returns:
-        i64[c] rows of `profile.functions`, of each event the heaviest first.
+        i64[c] rows of `profile.functions`, by event, the heaviest first.
 
     Raises:
-        UsageError: nothing with hits is called that.
+        UsageError: nothing with hits has that name.
     """
     whole = complete(profile)
     hits = whole.hits
@@ -127,7 +120,7 @@ def choose_functions(profile: Profile, choice: FunctionChoice) -> NDArray[np.int
 
 
 class _Wanted(NamedTuple):
-    """Which functions were asked for: bool[f], and whether by their own names or parts of these."""
+    """The requested functions, bool[f], and whether their names, or parts of these, were given."""
 
     mask: NDArray[np.bool_]
     is_named: bool
@@ -165,7 +158,7 @@ def _heaviest(
     at: NDArray[np.int64],
     wanted: _Wanted,
 ) -> list[int]:
-    """Return the functions of hits of one event, heaviest first, as far as they are wanted."""
+    """Return the wanted functions of hits of one event, heaviest first."""
     hits = profile.hits
     if not len(at):
         return []
@@ -175,13 +168,11 @@ def _heaviest(
     period = np.bincount(group, hits.period.take(at)).astype(np.int64)
     seconds = event_seconds(event, count, period)
     order = np.lexsort((rows, -count, -event_weight(event, count, period)))
-    if not wanted.is_named:
-        has_time = event.seconds_per_period > 0 or event.seconds_per_hit > 0
-        if has_time:
-            kind = profile.objects.kind.take(profile.functions.object_index.take(rows))
-            is_kernel = np.isin(kind, _KERNEL_KINDS)
-            threshold = np.where(is_kernel, choice.kernel_threshold_s, choice.user_threshold_s)
-            order = order[(seconds >= threshold - ROUNDING_S).take(order)]
+    if not wanted.is_named and event_has_time(event):
+        kind = profile.objects.kind.take(profile.functions.object_index.take(rows))
+        is_kernel = np.isin(kind, KERNEL_KINDS)
+        threshold = np.where(is_kernel, choice.kernel_threshold_s, choice.user_threshold_s)
+        order = order[(seconds >= threshold - ROUNDING_S).take(order)]
     if wanted.is_part or not wanted.is_named:
         order = order[: choice.most]
     chosen: list[int] = rows.take(order).tolist()
@@ -194,7 +185,7 @@ def _not_found(
     mask: NDArray[np.bool_],
     count: NDArray[np.number],
 ) -> str:
-    """Say why nothing is there to annotate, and what may have been meant.
+    """Return why nothing is there to annotate, and a suggestion.
 
     `count` are the samples of each function.
     """
@@ -211,7 +202,7 @@ def _not_found(
 
 
 def _unnamed(profile: Profile, count: NDArray[np.number]) -> str:
-    """Return which part of the samples has no name, and the remedy; "" if it is small."""
+    """Return the share of samples without names, and the remedy; "" if it is small."""
     of_source = np.bincount(profile.functions.source, count, max(NameSource) + 1)
     of_reason = of_source[NameSource.NO_STRIPPED :]
     share = of_reason.sum() / max(of_source.sum(), 1)

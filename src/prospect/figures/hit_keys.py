@@ -1,7 +1,7 @@
-"""The keys by which hits are added up, and profiles whose hits are kept apart for them.
+"""The keys by which hits are added up, and profiles whose hits are separated for them.
 
-Some dimensions, as CPUs, differ from sample to sample and are no column of the table of hits. Its
-rows are split for them, so that sums and error bars by class are made as all others are.
+Some dimensions, such as CPUs, differ from sample to sample and are no column of the table of hits.
+Its rows are split for them, so that sums and error bars by class are made as all others are.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Keys(NamedTuple):
 
     Attributes:
         number: i64[h], 0 or more.
-        names: of each number, as the profile has it: what patterns are compared with.
-        shown: gives what tables show for a number.
-        others: what else a person may call each number; () for nothing.
+        names: of each number, in the profile's words, which patterns are compared with.
+        shown: gives the text in tables for a number.
+        others: other names of each number; () for none.
     """
 
     number: NDArray[np.int64]
@@ -53,14 +53,14 @@ class Keys(NamedTuple):
     others: Sequence[str] = ()
 
     def texts(self, hits: NDArray[np.intp]) -> list[str]:
-        """Return what tables show for some hits; each distinct text is made once."""
+        """Return the texts in tables for some hits; each distinct text is made once."""
         numbers = self.number.take(hits).tolist()
         known = {number: self.shown(number) for number in set(numbers)}
         return [known[number] for number in numbers]
 
 
 class HitColumns:
-    """The columns of a profile's hits, i64[h], and what rows of them are called."""
+    """The columns of a profile's hits, i64[h], and the names of their rows."""
 
     mode_names = MODE_NAMES
 
@@ -114,7 +114,7 @@ class HitColumns:
         names: Sequence[str],
         shown: Callable[[int], str] | None = None,
     ) -> Keys:
-        """Return keys that are rows of a table; rows of the same name stay apart."""
+        """Return keys that are rows of a table; rows of the same name stay separate."""
         return Keys(number, names, shown or names.__getitem__)
 
     def named(self, index: NDArray[np.int64], names: Sequence[str]) -> Keys:
@@ -127,13 +127,13 @@ class HitColumns:
         return self.rows(rows.take(index), list(number))
 
     def numbers(self, index: NDArray[np.int64], values: NDArray[np.integer]) -> Keys:
-        """Return keys that are numbers which a table's rows have, -1 for unknown."""
+        """Return keys that are numbers in a table's rows, -1 for unknown."""
         found, row = np.unique(values, return_inverse=True)
         names = [str(value) if value >= 0 else "?" for value in found.tolist()]
         return self.rows(row.astype(np.int64).take(index), names)
 
     def processes(self) -> Keys:
-        """Return processes; one that went on as another program by exec is called as it ended."""
+        """Return processes, each under the name of the last program that it executed."""
         processes = self.profile.processes
         pids = processes.pid.tolist()
         last = dict(zip(pids, processes.name, strict=True))
@@ -143,7 +143,7 @@ class HitColumns:
         return self.rows(row.take(self.process), names)
 
     def functions(self) -> Keys:
-        """Return functions; those without a name show why."""
+        """Return functions; those without a name show the reason."""
         functions = self.profile.functions
         return self.rows(self.function, functions.name, lambda row: shown_name(functions, row))
 
@@ -162,7 +162,7 @@ class HitColumns:
         return Keys(self.profile.hits.entry_reason_index.astype(np.int64), names, shown, kinds)
 
     def labels(self) -> Keys:
-        """Return what labels say.
+        """Return labels.
 
         Raises:
             UsageError: samples have none.
@@ -174,13 +174,13 @@ class HitColumns:
         return self.rows(index.astype(np.int64), names, lambda row: names[row] or "(none)")
 
     def hosts(self) -> Keys:
-        """Return the machine that was recorded; a store of many hosts has classes of them."""
+        """Return the recorded machine; a store of many hosts has classes of them."""
         of_hit = np.zeros(len(self.profile.hits), np.int64)
         return self.rows(of_hit, [self.profile.run.hostname])
 
 
 class SampleColumns:
-    """The columns of a profile's samples, i64[n], -1 if unknown; None if it is of all of them."""
+    """The columns of a profile's samples, i64[n], -1 if unknown; None if all are unknown."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -211,12 +211,12 @@ class SampleColumns:
 
 
 def hit_keys(profile: ProfileByFunction, dimension: str) -> Keys:
-    """Return what each hit has of a dimension.
+    """Return each hit's value in a dimension.
 
-    The profile is completed, and kept apart by the dimension if its table of hits does not say.
+    The profile is completed, and split by the dimension if its table of hits lacks it.
 
     Raises:
-        UsageError: the profile does not say.
+        UsageError: the profile lacks the dimension.
     """
     one, columns, classes = BY_NAME[dimension], HitColumns(profile), profile.classes
     if _is_apart(profile, one) and classes is not None:
@@ -234,15 +234,15 @@ def hit_keys(profile: ProfileByFunction, dimension: str) -> Keys:
 
 
 def kept_apart(profile: _AnyProfile, keys: Iterable[str] = (), columns: str = "") -> _AnyProfile:
-    """Return the profile with its hits kept apart by dimensions, as far as they are not yet.
+    """Return the profile with its hits split by dimensions, if they are not yet.
 
     Args:
-        profile: what was recorded, with samples; or kept apart already.
+        profile: with samples; or split already.
         keys: of `SORT_KEYS`; "thread" means names if the profile has no numbers of threads.
         columns: of `COLUMN_DIMENSIONS`, or "".
 
     Raises:
-        UsageError: the profile does not say what its samples have of one of them.
+        UsageError: the profile lacks the samples' values of one of them.
     """
     asked = [("--columns", columns)] * bool(columns) + [("--sort", key) for key in keys]
     for option, name in asked:
@@ -263,7 +263,7 @@ def _is_apart(profile: Profile, one: Dimension) -> bool:
 
 
 def _values(profile: Profile, one: Dimension) -> tuple[NDArray[np.int64] | None, str]:
-    """Return what each sample has of a dimension; None and a complaint if that is not known."""
+    """Return each sample's value in a dimension; None and a complaint if unknown."""
     if one.samples is None:
         return None, f" {one.missing}"
     if not len(profile.samples) and len(profile.hits):
@@ -273,9 +273,9 @@ def _values(profile: Profile, one: Dimension) -> tuple[NDArray[np.int64] | None,
 
 
 def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _AnyProfile:
-    """Return a profile with a row of hits for each row and value that there are samples of.
+    """Return a profile with a row of hits for each row and value of its samples.
 
-    `values`, i64[n], are what each sample has of the dimension.
+    `values`, i64[n], are the samples' values in the dimension.
     """
     hits, samples = profile.hits, profile.samples
     known, class_of_sample = np.unique(values, return_inverse=True)
@@ -286,7 +286,7 @@ def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _
     old, of_class = np.divmod(found.value.astype(np.int64), size)
     count = np.bincount(found.place, minlength=len(old)).astype(np.int64)
     if samples.period is None:
-        # Only their sum is known; nothing of that is to be lost.
+        # Only the sum of the periods is known; the parts have to add up to it.
         whole, samples_of_old = hits.period.take(old), hits.count.take(old)
         period = whole // np.maximum(samples_of_old, 1) * count
         first = np.append(True, old[1:] != old[:-1]) if len(old) else np.zeros(0, np.bool_)

@@ -1,6 +1,6 @@
-"""Hits in a report's terms: what a hit is worth in seconds, and which mode it belongs to.
+"""Hits in a report's terms: their time in seconds, and their mode.
 
-A mode is user, kernel, interrupt or other. The event's rule makes seconds of periods.
+A mode is user, kernel, interrupt or other. The event's rule converts periods to seconds.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 MODE_USER = 0
 MODE_KERNEL = 1
-MODE_INTERRUPT = 2  # kernel time that interrupted the process and is not its doing
-MODE_OTHER = 3  # a guest, a hypervisor, or a sample that does not say
+MODE_INTERRUPT = 2  # kernel time that interrupted the process and is not its work
+MODE_OTHER = 3  # a guest, a hypervisor, or unknown
 MODE_COUNT = 4
 MODE_NAMES = ("user", "kernel", "interrupt", "other")
 KERNEL_MODES = (MODE_KERNEL, MODE_INTERRUPT)
-# Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
+# Sums of periods are exact, but a product with 1e-9 may be just below a threshold.
 ROUNDING_S = 1e-12
 KSOFTIRQD = "ksoftirqd/"
 
@@ -41,12 +41,11 @@ class EventHits(Record):
     """The hits of one event, added up by process, function and mode.
 
     Attributes:
-        event: the event; its rule makes seconds.
         process, function: i64[h] rows of the profile's tables.
         mode: i64[h] MODE_*.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods.
-        row_of_hit: i32 of each hit of the profile the row here, -1 for none.
+        row_of_hit: i32 row here of each hit of the profile, -1 for none.
     """
 
     event: EventInfo
@@ -57,11 +56,6 @@ class EventHits(Record):
     period: NDArray[np.int64]
     row_of_hit: NDArray[np.int32]
 
-    @property
-    def has_time(self) -> bool:
-        """Whether this event's hits can be turned into seconds at all."""
-        return event_has_time(self.event)
-
     def of_processes(self, chosen: NDArray[np.bool_]) -> EventHits:
         """Return those of some processes, bool[p]."""
         rows = chosen.take(self.process)
@@ -71,24 +65,16 @@ class EventHits(Record):
         process, function, mode, count, period = (column[rows] for column in columns)
         return EventHits(self.event, process, function, mode, count, period, row_of_hit)
 
-    def seconds(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
-        return event_seconds(self.event, count, period)
-
-    def weight(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return f64 what shares are of, see `event_weight`."""
-        return event_weight(self.event, count, period)
-
 
 def event_has_time(event: EventInfo) -> bool:
-    """Return whether an event's hits can be turned into seconds at all."""
+    """Return whether an event's hits can be converted to seconds."""
     return event.seconds_per_period > 0 or event.seconds_per_hit > 0
 
 
 def event_seconds(
     event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return f64 seconds of an event's hits and summed periods; zeros where it has no time."""
+    """Return f64 seconds of an event's hits and summed periods; zeros if it has no time."""
     if event.seconds_per_period > 0:
         # A damaged recording can overflow a sum; time is never negative.
         return np.maximum(period, 0) * np.float64(event.seconds_per_period)
@@ -98,7 +84,7 @@ def event_seconds(
 def event_weight(
     event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return f64 what shares are of: whole periods where they are time or vary, hits otherwise.
+    """Return f64 amounts for shares: whole periods if they are time or vary, hits otherwise.
 
     Whole numbers, unlike seconds, have exact running sums (below 2**53: 100 days in ns).
     """
@@ -109,7 +95,7 @@ def event_weight(
 
 
 def event_hits(profile: ProfileByFunction, event_index: int) -> EventHits:
-    """Select the hits of one event of a completed profile."""
+    """Add up the hits of one event of a completed profile."""
     hits = profile.hits
     of_event = hits.event == event_index
     chosen = slice(None) if of_event.all() else of_event
@@ -127,15 +113,15 @@ def event_hits(profile: ProfileByFunction, event_index: int) -> EventHits:
 def rows_of_rows(
     row_of_hit: NDArray[np.integer], row_of_row: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Follow each hit to a row, and that to a row of another table, i32[h]; -1 stays -1."""
+    """Map each hit's row to a row of another table, i32[h]; -1 stays -1."""
     return np.append(row_of_row, np.int32(-1)).take(row_of_hit)
 
 
 def hit_modes(profile: ProfileByFunction) -> NDArray[np.int64]:
     """Return the mode, i64[h] MODE_*, of every hit of a completed profile.
 
-    Hard interrupts and softirqs are the interrupt mode of whichever process was running, as in
-    the kernel's accounting; the softirqs that ksoftirqd runs are that thread's own work.
+    Hard interrupts and softirqs are the interrupt mode of the process that was running, as in the
+    kernel's accounting; the softirqs that ksoftirqd runs are that thread's own work.
     Source: ``kernel/sched/cputime.c`` irqtime_account_irq(), account_system_time() (Linux 6.18).
     """
     hits = profile.hits
@@ -152,7 +138,7 @@ def hit_modes(profile: ProfileByFunction) -> NDArray[np.int64]:
 
 
 def is_kernel_mode(mode: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return bool[n]: which MODE_* are time in the kernel."""
+    """Return bool[n]: modes that are time in the kernel."""
     is_kernel: NDArray[np.bool_] = (mode == MODE_KERNEL) | (mode == MODE_INTERRUPT)
     return is_kernel
 

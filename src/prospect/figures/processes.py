@@ -1,6 +1,6 @@
-"""Processes of a report: their hits and seconds, their order, and which ones are looked at.
+"""Processes of a report: their hits and seconds, their order, and the choice of `-V`.
 
-Totals are sorted by user time; thresholds and `-V` choose which processes are shown.
+Totals are sorted by user time; thresholds and `-V` choose the processes that are shown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from prospect.figures.modes import (
     ROUNDING_S,
     event_has_time,
     event_seconds,
+    event_weight,
     hit_modes,
     rows_of_rows,
 )
@@ -54,7 +55,7 @@ DETAIL_WORDS: dict[Detail, str] = {
 }
 BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC: "exec"}
 STILL_RUNNING_NS = 2**64 - 1
-# Process zero is idle in hits of these entry reasons.
+# Hits of process zero with these entry reasons are idle.
 IDLE_ENTRY_REASONS = (ENTRY_REASON_NONE, ENTRY_REASON_UNCLASSIFIED, ENTRY_REASON_UNRECORDED)
 
 
@@ -62,13 +63,12 @@ class ProcessTotals(Record):
     """Hits and seconds of each process row.
 
     Attributes:
-        hits: i64[p, MODE_COUNT] by mode.
-        seconds: f64[p, MODE_COUNT] by mode.
+        hits, seconds: i64 and f64[p, MODE_COUNT].
         kept: bool[p] whether the process passes a threshold: user time over -m, or time of
-            another mode over -k; any hit at all where the event has no time.
+            another mode over -k; any hit if the event has no time.
         order: i64[p] all rows by descending user time, then the other modes' time, then row.
-        row_of_hit: i32 of each hit of the profile its process times MODE_COUNT, plus its
-            mode; -1 for hits of other events.
+        row_of_hit: i32 of each hit of the profile, its process times MODE_COUNT, plus its mode; -1
+            for hits of other events.
     """
 
     hits: NDArray[np.int64]
@@ -84,7 +84,7 @@ class ProcessTotals(Record):
 
     @property
     def skipped_rows(self) -> NDArray[np.int64]:
-        """The rows that pass none, i64, in report order."""
+        """The other rows, i64, in report order."""
         return self.order[~self.kept.take(self.order)]
 
     def by_mode(self) -> RankedRows:
@@ -95,7 +95,7 @@ class ProcessTotals(Record):
         return rows
 
     def totals(self) -> RankedRows:
-        """Return the rows of all processes together: the modes."""
+        """Return the modes of all processes together."""
         return self._modes(np.ones_like(self.kept))
 
     def skipped(self) -> RankedRows:
@@ -118,8 +118,8 @@ def process_totals(
     count_by = np.zeros((process_count, MODE_COUNT), np.int64)
     seconds_by = np.zeros((process_count, MODE_COUNT))
     count_by[process, mode] = count
-    seconds_by[process, mode] = hits.seconds(count, period)
-    if hits.has_time:
+    seconds_by[process, mode] = event_seconds(hits.event, count, period)
+    if event_has_time(hits.event):
         threshold = np.full(MODE_COUNT, kernel_threshold_s)
         threshold[MODE_USER] = user_threshold_s
         passes = seconds_by > threshold + ROUNDING_S
@@ -127,7 +127,7 @@ def process_totals(
     else:
         passes = count_by > 0
         weight = np.zeros((process_count, MODE_COUNT))
-        weight[process, mode] = hits.weight(count, period)
+        weight[process, mode] = event_weight(hits.event, count, period)
     user = weight[:, MODE_USER]
     order = np.lexsort((user - weight.sum(axis=1), -user))
     row = (hits.process * MODE_COUNT + hits.mode).astype(np.int32)
@@ -141,20 +141,20 @@ def process_totals(
 
 
 def asked_for(run: RunInfo, detail: Detail) -> str:
-    """Return in words what `-V` asks for; processes that were attached to are no command."""
+    """Describe the choice of `-V`; processes that were attached to are not a command."""
     words = DETAIL_WORDS[detail]
     return words if run.command else words.replace("the command", "the process")
 
 
 def shown_detail(processes: ProcessTable, detail: Detail) -> Detail:
-    """Show every process where the command's own are asked for and none is known."""
+    """Return "4" if the command's own processes are requested and none is known, else `detail`."""
     if detail in ("2", "3") and not processes.is_command.any():
         return "4"
     return detail
 
 
 def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
-    """Return bool[p]: the processes that `-V detail` looks at; for the kernel's it is all."""
+    """Return bool[p]: the processes of `-V detail`; for the kernel, all."""
     if detail == "2":
         return processes.is_command
     if detail == "3":
@@ -163,7 +163,7 @@ def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool
 
 
 def shown_processes(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
-    """Return bool[p]: the processes that a report shows that was asked for `-V detail`."""
+    """Return bool[p]: the processes in a report with `-V detail`."""
     return chosen_by_detail(processes, shown_detail(processes, detail))
 
 
@@ -178,7 +178,7 @@ def throttled(profile: Profile, detail: Detail) -> tuple[Throttled, ...]:
 
 
 def chosen_hits(profile: ProfileByFunction, detail: Detail) -> NDArray[np.bool_]:
-    """Return bool[h]: which hits of a completed profile `-V` asks for."""
+    """Return bool[h]: the hits of a completed profile that `-V` chooses."""
     shown = shown_detail(profile.processes, detail)
     chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
     if shown == "k":
@@ -187,7 +187,7 @@ def chosen_hits(profile: ProfileByFunction, detail: Detail) -> NDArray[np.bool_]
 
 
 def chosen_waits(profile: CompleteProfile, detail: Detail) -> WaitTable | None:
-    """Return the waits of a profile that `-V` asks for; with "k" those in the kernel."""
+    """Return the waits of a profile that `-V` chooses; with "k", those in the kernel."""
     waits = profile.waits
     if waits is None:
         return None
@@ -197,7 +197,7 @@ def chosen_waits(profile: CompleteProfile, detail: Detail) -> WaitTable | None:
 def are_chosen_waits(
     profile: CompleteProfile, waits: WaitTable, detail: Detail
 ) -> NDArray[np.bool_]:
-    """Return bool[w]: which of a profile's waits `-V` asks for; with "k" those in the kernel."""
+    """Return bool[w]: the waits that `-V` chooses; with "k", those in the kernel."""
     chosen = shown_processes(profile.processes, detail).take(waits.process_index)
     if detail == "k":
         chosen = chosen & (waits.mode == CPUMODE_KERNEL)
@@ -205,20 +205,20 @@ def are_chosen_waits(
 
 
 def idle_hits(profile: ProfileByFunction) -> NDArray[np.bool_]:
-    """Return bool[h]: which hits of a completed profile are of an idle CPU."""
+    """Return bool[h]: the hits of a completed profile on an idle CPU."""
     hits = profile.hits
     is_of_zero = (profile.processes.pid == 0).take(hits.process_index)
     return are_idle(profile.entry_reasons.kind.take(hits.entry_reason_index), is_of_zero)
 
 
 def are_idle(kind: NDArray[np.integer], is_of_zero: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which hits are of an idle CPU, bool[h].
+    """Return the hits on an idle CPU, bool[h].
 
     Args:
         kind: [h] of their entry reasons.
         is_of_zero: bool[h] whether they are of process zero.
     """
-    # Without call chains, hits of idle CPUs have no own entry reason.
+    # Without call chains, hits of idle CPUs do not have ENTRY_REASON_IDLE.
     is_idle: NDArray[np.bool_] = np.isin(kind, IDLE_ENTRY_REASONS)
     is_idle &= is_of_zero
     is_idle |= kind == ENTRY_REASON_IDLE
@@ -233,7 +233,7 @@ def busy_of_run(run: RunInfo, event_index: int) -> tuple[int, float]:
 
 
 def chosen_locations(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
-    """Return bool[l]: which locations have hits that `-V` asks for."""
+    """Return bool[l]: the locations with hits that `-V` chooses."""
     whole, known = complete(profile), len(profile.locations)
     found = np.zeros(known + 1, np.bool_)  # the last for hits without a location
     found[np.minimum(whole.hits.location_index[chosen_hits(whole, detail)], known)] = True
@@ -241,7 +241,7 @@ def chosen_locations(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
 
 
 def chosen_seconds(profile: Profile, detail: Detail) -> float:
-    """Return the time of all hits that `-V` asks for, of the first event that has time."""
+    """Return the time of all hits that `-V` chooses, of the first event that has time."""
     whole = complete(profile)
     hits, chosen = whole.hits, chosen_hits(whole, detail)
     for index, event in enumerate(whole.run.events):
@@ -252,7 +252,7 @@ def chosen_seconds(profile: Profile, detail: Detail) -> float:
 
 
 def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:
-    """Return bool[p]: the rows whose process went on as another program."""
+    """Return bool[p]: the rows that an exec of the process ended."""
     parent = processes.parent_index
     again = (processes.birth == BIRTH_EXEC) & (parent >= 0)
     rows = np.flatnonzero(again)
@@ -266,8 +266,8 @@ def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:
 def forking_parents(processes: ProcessTable) -> NDArray[np.int64]:
     """Return i64[p]: the row of the process that forked each one, -1 if unknown.
 
-    Rows that an exec made are passed over; pointer jumping, so a chain of d execs takes log d
-    rounds, and a circle in a damaged table ends anyway.
+    Rows that an exec made are skipped by pointer jumping: a chain of d execs takes log d rounds,
+    and a circle in a damaged table ends, too.
     """
     count = len(processes)
     above = processes.parent_index.astype(np.int64)

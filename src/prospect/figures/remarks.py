@@ -1,6 +1,6 @@
-"""Sentences that a report needs besides its figures: what is missing, lost or damaged, what to do.
+"""Sentences of a report: what is missing, lost or damaged, and what to do.
 
-Each is complete in itself. Nothing degrades silently.
+Each is complete in itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.columns.sorting import distinct
+from prospect.figures.modes import event_has_time
 from prospect.figures.processes import DETAIL_WORDS, chosen_by_detail, chosen_hits, shown_detail
 from prospect.profile.complete import NO_EVENT_NAME
 from prospect.profile.model import sampled
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 # As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names after it.
 _UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
-# How many of several events a note names, and on how many processes there are notes.
+# Limits of the events that a note names, and of the processes with notes.
 _EVENTS_NAMED = 3
 _PROCESSES_NAMED = 5
-# Counters of lost records, with the kinds of records and the figures that lack them.
+# Counters of lost records, with their kinds and the figures that lack them.
 _LOST_RECORDS = {
     "lost_beside": "mappings, processes and the like, the kernel does not say which; samples may"
     " have wrong names or none",
@@ -38,7 +39,7 @@ _LOST_RECORDS = {
 
 
 def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
-    """Return what this run could not see, as a whole and of the processes and files shown."""
+    """Return the limits of this run, of the whole and of the processes and files shown."""
     run, processes = profile.run, profile.processes
     pids = set(processes.pid[chosen_by_detail(processes, shown)].tolist())
     of_processes = [sentence for pid, sentence in run.process_notes if pid in pids]
@@ -50,7 +51,7 @@ def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
 
 
 class _Paths(Container[str]):
-    """The paths of files with hits that are shown, found once one is asked for."""
+    """The paths of shown files with hits, found on the first look-up."""
 
     def __init__(self, profile: CompleteProfile, shown: Detail) -> None:
         self._profile, self._shown = profile, shown
@@ -68,7 +69,7 @@ class _Paths(Container[str]):
 
 
 def _is_of_others(limit: str, pids: set[int]) -> bool:
-    """Say whether a sentence is about the mappings of processes that are not asked for."""
+    """Return whether a sentence is about the mappings of processes that were not requested."""
     if not limit.startswith(_UNREADABLE_MAPPINGS):
         return False
     named = limit.removeprefix(_UNREADABLE_MAPPINGS).split(", ")
@@ -78,9 +79,9 @@ def _is_of_others(limit: str, pids: set[int]) -> bool:
 def run_notes(
     profile: CompleteProfile, events: Sequence[EventInfo], *, asked: Detail, shown: Detail
 ) -> tuple[str, ...]:
-    """Return what this run could not see, and what the report does about it.
+    """Return the limits of this run, and what the report does about them.
 
-    `asked` is the `-V` that was asked for, `shown` the one that is shown.
+    `asked` is the `-V` of the user, `shown` the one that is shown.
     """
     notes = list(limits_of(profile, shown))
     if profile.run.has_user_callers and profile.stacks is None:
@@ -94,9 +95,7 @@ def run_notes(
             f"The recording does not say which process is COMMAND, "
             f"so -V {shown} is shown instead of -V {asked}."
         )
-    timeless = [
-        event for event in events if not (event.seconds_per_period > 0 or event.seconds_per_hit > 0)
-    ]
+    timeless = [event for event in events if not event_has_time(event)]
     if timeless:
         varies = any(event.weighs_periods for event in timeless)
         notes.append(
@@ -108,7 +107,7 @@ def run_notes(
 
 
 def is_widened(run: RunInfo, asked: Detail, shown: Detail) -> bool:
-    """Return whether every process is shown though the command's own were asked for.
+    """Return whether every process is shown although only the command's were requested.
 
     A report on a store shows every process by default: a store has no command.
     """
@@ -125,7 +124,7 @@ def _some_events(names: Sequence[str]) -> str:
 
 
 def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tuple[str, ...]:
-    """Return what was damaged or lost; `counters` are those of `run_counters`."""
+    """Return sentences on damage and losses; `counters` are those of `run_counters`."""
     warnings = list(profile.run.damage)
     recorded = profile.run.statistics.get("samples")
     if recorded is not None and recorded != counters["samples"]:
@@ -178,7 +177,7 @@ NO_HITS = "This part of the store has no samples: nothing was measured, or nothi
 
 
 def nothing_chosen(profile: ProfileByFunction, detail: Detail) -> str:
-    """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first."""
+    """Name the other `-V` that have hits, not of idle CPUs nor of Prospect."""
     processes, hits = profile.processes, profile.hits
     if not int(hits.count.sum()):
         if profile.run.store_part:
@@ -201,12 +200,12 @@ def nothing_chosen(profile: ProfileByFunction, detail: Detail) -> str:
 
 
 def has_chosen(profile: ProfileByFunction, detail: Detail) -> bool:
-    """Say whether `-V` asks for any hit of a completed profile."""
+    """Return whether `-V` chooses any hit of a completed profile."""
     return bool(profile.hits.count[chosen_hits(profile, detail)].sum())
 
 
 def below_thresholds(seconds: float, user_threshold_s: float, kernel_threshold_s: float) -> str:
-    """Say that no function has enough time to be shown."""
+    """Return the sentence that no function has enough time to be shown."""
     return (
         f"No function passes -m {user_threshold_s:g} and -k {kernel_threshold_s:g}, all together "
         f"have {seconds:.3g} s: give -m 0 -k 0, or name a function."
@@ -214,7 +213,7 @@ def below_thresholds(seconds: float, user_threshold_s: float, kernel_threshold_s
 
 
 def no_sample_left(detail: Detail, left_without: list[tuple[str, int]], everywhere: int) -> str:
-    """Say which filter to give up where all together leave nothing.
+    """Name filters whose removal leaves samples, if all together leave none.
 
     Args:
         detail: `-V`, which alone leaves something.
@@ -230,6 +229,6 @@ def no_sample_left(detail: Detail, left_without: list[tuple[str, int]], everywhe
 
 
 def _words(profile: ProfileByFunction, detail: Detail) -> str:
-    """Return whose hits they are; processes that the recorder was attached to are no command."""
+    """Return whose hits they are; processes that were attached to are not a command."""
     words = "the command itself" if detail == "2" else DETAIL_WORDS[detail]
     return words if profile.run.command else words.replace("the command", "the process")

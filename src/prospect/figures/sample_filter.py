@@ -1,7 +1,7 @@
-"""Which samples of a profile meet a condition, and the names that it compares.
+"""Samples of a profile that meet a condition, and the names that it compares.
 
-The words of specifications and the filters of `prospect calls` choose by these names. A store is
-asked the same as SQL: `store/conditions.py`.
+The words of specifications and the filters of `prospect calls` choose by these names. For stores,
+`store/conditions.py` has the same in SQL.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 _MOST_COUNT = 2**63 - 1
-# What `dependent:no` leaves out: OProfile's dependent images, of the kernel and of libraries.
+# `dependent:no` excludes OProfile's dependent images, of the kernel and of libraries.
 DEPENDENT_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_VDSO, KIND_BPF)
 SHARED_LIBRARY = r"\.so(?:[. ]|$)"
 _DEPENDENT = "dependent"
 
 
 class Condition(NamedTuple):
-    """The condition that one word makes of a sample; one of the patterns or numbers has to fit."""
+    """A condition on a sample, from one word: one of the patterns or numbers has to match."""
 
     word: Word
     patterns: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ class Condition(NamedTuple):
 
     @property
     def is_of_objects(self) -> bool:
-        """Whether it asks for the kinds of objects as well as for their names."""
+        """Whether it depends on the kinds of objects as well as on their names."""
         return self.word.name == _DEPENDENT
 
     def is_met(self, name: str, object_kind: int = -1) -> bool:
-        """Whether a name, or a number as text, is meant."""
+        """Return whether a name, or a number as text, matches."""
         if self.is_of_objects:
             is_meant = object_kind in DEPENDENT_KINDS or bool(re.search(SHARED_LIBRARY, name))
         elif self.word.is_number:
@@ -64,13 +64,13 @@ class Condition(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The subject of a word.
+    """The names that a word compares.
 
     Attributes:
         names: or numbers as text.
-        number: i[n] which of them each sample has.
-        others: of each name, what else a person may call it: the last part of a path, the kind of
-            an entry reason.
+        number: i[n] row of `names` of each sample.
+        others: for each name, another that matches, too: the last part of a path, the kind of an
+            entry reason.
     """
 
     names: Sequence[str]
@@ -79,10 +79,10 @@ class Names(NamedTuple):
 
 
 def names_of(samples: StackSamples, word: Word) -> Names | None:
-    """Return what a word compares; None if the samples do not say.
+    """Return the names that a word compares; None if the samples lack them.
 
     Raises:
-        UsageError: no recording says it.
+        UsageError: only stores have them.
     """
     profile, dimension = samples.profile, OF_WORD[word.name]
     if dimension.needs_store:
@@ -112,7 +112,7 @@ def meeting(samples: StackSamples, one: Condition) -> NDArray[np.bool_]:
     """Return bool[n]: the samples that meet a condition.
 
     Raises:
-        UsageError: the recording does not say what it asks for.
+        UsageError: the recording lacks the data for it.
     """
     profile, word = samples.profile, one.word
     known = names_of(samples, word)
@@ -123,10 +123,10 @@ def meeting(samples: StackSamples, one: Condition) -> NDArray[np.bool_]:
 
 
 def event_name(event: EventInfo, word: Word) -> str:
-    """Return what a word compares of an event: its name, its period for `count:`, or its mask.
+    """Return the name of an event, its period for `count:`, or its mask.
 
-    The period of timers is that of one of them, in nanoseconds; 0 if a rate was asked for. It is
-    below 2^63, as the kernel takes none above.
+    The period of timers is that of one of them, in nanoseconds; 0 for a rate. It is below 2^63, as
+    the kernel accepts none above.
     """
     if not word.is_number:
         return event.name

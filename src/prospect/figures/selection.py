@@ -1,11 +1,10 @@
 """Profiles with some of the samples, or with fewer hits for all of them.
 
-A profile with some of its samples has only what these hit. Its tables have no row that nothing
-refers to; the order is kept.
+A profile with some of its samples has only the rows that these refer to, in the same order.
 
-A profile without addresses has a hit for each function: a recording of millions of samples has
+A profile without addresses has one hit for each function. A recording of millions of samples has
 hundreds of thousands of addresses and some thousands of functions, and every table of a flat report
-goes through the hits again.
+passes over the hits again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MOST_KEYS = 1 << 63
 
 
 class _Kept(NamedTuple):
-    """Rows that stay, and of all rows the new numbers: -1 for none, and after all for -1."""
+    """Rows to keep, and the new numbers of all rows: -1 for the others, and a last -1 for none."""
 
     rows: NDArray[np.intp]
     number: NDArray[np.int32]
@@ -51,13 +50,13 @@ def only_used(
 ) -> Profile:
     """Return the profile of some samples, and of its waits.
 
-    Processes stay that have hits or waits or forked one that has. Left out are mappings, lines,
-    code, what was counted exactly, and the times of threads.
+    It keeps the processes that have hits or waits, and their ancestors. It omits mappings, lines,
+    code, exact counts, and the times of threads.
 
     Args:
-        profile: with samples, and where some are left out, with their periods.
+        profile: with samples; with their periods if some are left out.
         is_wanted: bool[n] of its samples; None for all.
-        processes: i32 rows of processes that stay too, -1 for none.
+        processes: i32 rows of other processes to keep, -1 for none.
     """
     samples, hits = profile.samples, profile.hits
     if is_wanted is not None:
@@ -92,11 +91,11 @@ def only_used(
 
 
 def only_exported(samples: StackSamples) -> StackSamples:
-    """Return the same samples of a profile that holds nothing but what they refer to.
+    """Return the same samples of a profile that holds only rows that they refer to.
 
-    Files for other tools must not name rows that were not asked for: processes, threads,
-    objects, functions, entry reasons and source files of other samples are left out, and with them
-    mappings, code, losses by CPU and exact counts.
+    Files for other tools must not name other rows: processes, threads, objects, functions, entry
+    reasons and source files of other samples are omitted, and with them mappings, code, losses by
+    CPU and exact counts.
     """
     profile = replace(samples.profile, waits=None)
     hit = _kept(_used(len(profile.hits), samples.hit_index))
@@ -131,7 +130,7 @@ def _of_hits(
         _used(
             len(profile.locations),
             *(table.location_index for table in tables),
-            *_locations_of(stacks),
+            *(() if stacks is None else (stacks.location_index,)),
         )
     )
     function_index = profile.locations.function_index[location.rows]
@@ -189,13 +188,13 @@ def _of_hits(
 
 
 def _lines_of(lines: LineTable, location: _Kept, of_object: _Kept) -> LineTable:
-    """Return the lines of some locations, with the names and files that these have."""
+    """Return the lines of some locations, with their names and files."""
     # A completed profile may have a location more than its table of lines.
     sizes = np.append(np.diff(lines.frame_start), 0)
-    behind = np.minimum(location.rows, len(lines))
-    size = sizes[behind]
+    row = np.minimum(location.rows, len(lines))
+    size = sizes[row]
     start = np.append(0, np.cumsum(size))
-    rows = np.repeat(lines.frame_start[behind] - start[:-1], size) + np.arange(int(start[-1]))
+    rows = np.repeat(lines.frame_start[row] - start[:-1], size) + np.arange(int(start[-1]))
     name = _kept(_used(len(lines.names), lines.name_index[rows]))
     file = _kept(_used(len(lines.files), lines.file_index[rows]))
     numbers = of_object.number.tolist()
@@ -254,12 +253,8 @@ def _used_stacks(stacks: StackTable, stack_index: NDArray[np.integer]) -> tuple[
     return replace(found, caller_index=kept.number[found.caller_index]), kept
 
 
-def _locations_of(stacks: StackTable | None) -> tuple[NDArray[np.int32], ...]:
-    return () if stacks is None else (stacks.location_index,)
-
-
 def _recounted(hits: HitTable, samples: SampleTable) -> HitTable:
-    """Return the hits with what these samples alone make of them."""
+    """Return the hits with the counts and periods of these samples."""
     count = np.bincount(samples.hit_index, minlength=len(hits)).astype(np.int64)
     period = np.zeros(len(hits), np.int64)
     if samples.period is not None:

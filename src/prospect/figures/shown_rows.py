@@ -1,7 +1,7 @@
 """Rows of tables as a report shows them: names of functions and callers, thresholds, sets of hits.
 
-Each table of figures says which of its rows every hit of the profile is in, and which row is above
-which, so that a column computed elsewhere, such as ±, has the rows of the table.
+Each table of figures gives the row of every hit of the profile, and the row above each row, so
+that a column computed elsewhere, such as ±, has the rows of the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def shown_name(functions: FunctionTable, row: int) -> str:
 
 
 def shown_names(functions: FunctionTable, rows: Sequence[int]) -> list[str]:
-    """Return the same of several functions, whose names are made at once."""
+    """Return the same for several functions."""
     return [
         name or f"[{LABELS[NameSource(int(functions.source[row]))]}]"
         for row, name in zip(rows, gather(functions.name, rows), strict=True)
@@ -37,7 +37,7 @@ def shown_names(functions: FunctionTable, rows: Sequence[int]) -> list[str]:
 
 
 def function_names(profile: Profile, row: int) -> list[str]:
-    """Return a function's names and aliases; those of C++ also without their parameters."""
+    """Return a function's names and aliases; for C++ also without their parameters."""
     functions = profile.functions
     found = []
     for name in (functions.name[row], functions.linkage_name[row], *functions.aliases[row]):
@@ -49,12 +49,9 @@ def function_names(profile: Profile, row: int) -> list[str]:
 
 
 def main_callers(profile: ProfileByFunction, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
-    """Return for each row the function that called it in most samples, -1 if none is known.
+    """Return for each row the function that called it in most samples, -1 if unknown.
 
-    Args:
-        profile: completed.
-        row_of_hit: i32[h] row of each hit, -1 for none; all hits of a row are of one function.
-        rows: how many there are.
+    `row_of_hit` i32[h] is the row of each hit, -1 for none; all hits of a row are of one function.
     """
     samples, stacks = profile.samples, profile.stacks
     if stacks is None or samples.stack_index is None:
@@ -77,7 +74,7 @@ def main_callers(profile: ProfileByFunction, row_of_hit: NDArray[np.int32], rows
 
 
 class CutRows(Record):
-    """Rows by descending weight (see `EventHits.weight`), of which the first are shown.
+    """Rows by descending weight (see `event_weight`), of which the first are shown.
 
     Attributes:
         hits: i64[r].
@@ -113,7 +110,7 @@ class RankedRows(NamedTuple):
 
     Attributes:
         row_of_hit: i32[h] the row of each of the profile's hits, -1 for none.
-        above: i64[r] the row that each one is compared with; -1 for none: a table's first row.
+        above: i64[r] the row to compare each one with; -1 for a table's first row.
         is_shown: bool[r].
     """
 
@@ -132,7 +129,7 @@ def unranked(row_of_hit: NDArray[np.integer], rows: int) -> RankedRows:
 
 
 def ranked(row_of_hit: NDArray[np.int32], is_shown: NDArray[np.bool_]) -> RankedRows:
-    """Return rows each below the one before it; hits of rows that are not shown are in none."""
+    """Return rows each below the one before it; hits of rows that are not shown have no row."""
     shown = np.append(is_shown, False).take(row_of_hit)  # -1 takes the last one
     return RankedRows(
         np.where(shown, row_of_hit, np.int32(-1)), np.arange(-1, len(is_shown) - 1), is_shown

@@ -56,6 +56,8 @@ def found_of(monkeypatch, waits, lives):
         wait_rows=np.arange(count),
         first_wait=0,
         tid=tid.astype(np.int32),
+        process_index=process,
+        begin_ns=table.begin_ns,
         ns=end - begin,
         samples=SimpleNamespace(
             profile=SimpleNamespace(samples=SimpleNamespace(time_ns=table.begin_ns)),

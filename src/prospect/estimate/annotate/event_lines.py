@@ -206,7 +206,7 @@ class _Sums(Record):
         chosen = EventHits(self.design.event, group, row, np.zeros_like(row), count, period, of_hit)
         tables = function_tables(chosen, group, groups)
         table_row = tables.row_of_hit.take(at).astype(np.int64)
-        location, places = self._places(at, table_row, chosen.weight(count, period))
+        location, places = self._places(at, table_row, event_weight(chosen.event, count, period))
         half = half_widths(self.design, tables.row_of_hit, len(tables.function))
         return _Tables(tables, location, places, half)
 

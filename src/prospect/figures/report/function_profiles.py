@@ -14,7 +14,14 @@ import numpy as np
 from prospect.columns.grouping import sums_with_rows
 from prospect.columns.sorting import falling_within
 from prospect.errors import RenderError
-from prospect.figures.modes import ROUNDING_S, is_kernel_mode, rows_of_rows
+from prospect.figures.modes import (
+    ROUNDING_S,
+    event_has_time,
+    event_seconds,
+    event_weight,
+    is_kernel_mode,
+    rows_of_rows,
+)
 from prospect.figures.shown_rows import CutRows, ranked
 from prospect.records import Record
 
@@ -90,8 +97,8 @@ def function_tables(
     (of_group, function), (count, period), sum_of_row = sums_with_rows(
         (group[chosen], hits.function[chosen]), (hits.count[chosen], hits.period[chosen])
     )
-    seconds = hits.seconds(count, period)
-    weight = hits.weight(count, period)
+    seconds = event_seconds(hits.event, count, period)
+    weight = event_weight(hits.event, count, period)
     # Rows of a group are in the order of functions, and so are those alike in weight and hits.
     order = falling_within(of_group, weight, count)
     of_group, function, count = of_group.take(order), function.take(order), count.take(order)
@@ -112,7 +119,7 @@ def function_tables(
         start=start,
         hits_sum=_segment_sums(count, start),
         seconds_sum=np.bincount(of_group, seconds, group_count).astype(np.float64),
-        has_time=hits.has_time,
+        has_time=event_has_time(hits.event),
         row_of_hit=rows_of_rows(hits.row_of_hit, row),
     )
 

@@ -1,8 +1,8 @@
-"""Which waits are idle, for work that has not come yet, and which are within work.
+"""Idle waits, for work that has not come yet, and waits within work.
 
-Nothing in a recording says so. A thread that serves others comes back to one place to wait for its
-next piece of work: its idle place, near the outermost function of its stack. Waits further inside
-are for an answer of a database, a lock or a pool. Rules, in this order (docs/waiting.md):
+No recording tells them apart. A server's thread returns to one place to wait for its next piece of
+work: its idle place, near the outermost function of its stack. Waits further inside are for an
+answer of a database, a lock or a pool. Rules, in this order (docs/waiting.md):
 
 - Locks are work: Python's global lock, a mutex.
 - The end of children (`wait4`) and threads, and the schedulers of runtimes (Go's) are idle.
@@ -11,8 +11,8 @@ are for an answer of a database, a lock or a pool. Rules, in this order (docs/wa
   a condition, and if they have such waits, also in reading a pipe or a socket.
 - The idle place is the outermost of these. Waits below more of the thread's work, or deeper by more
   than a few frames, are within work.
-- The outermost place is within work too if it is far from where the thread's stacks part, and many
-  of them go on some of the way to it: from a loop to its wait it is not far.
+- The outermost place is within work too if it is far from where the thread's stacks diverge, and
+  many of them share some of the way to it: from a loop to its wait it is not far.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from prospect.columns.buffers import gather
 from prospect.columns.forests import levels
 from prospect.columns.grouping import alike
 from prospect.columns.sorting import distinct
+from prospect.figures.stacks.call_forest import regrown
 from prospect.figures.stacks.frames import is_kernel_frame
 from prospect.figures.stacks.stack_weights import paths
 from prospect.profile.model import CUT_OBJECT, KIND_PYTHON
@@ -49,7 +50,7 @@ LOOPS = frozenset(
 )
 POLLS = frozenset(["poll", "ppoll", "select", "pselect6", "_newselect"])
 SLEEPS = frozenset(["nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"])
-# A child's end: what it did meanwhile is the child's own time.
+# A child's end: its work meanwhile is the child's own time.
 CHILDREN = frozenset(["wait4", "waitid"])
 FUTEX = "futex"
 READS = frozenset(["read", "readv", "recvfrom", "recvmsg"])
@@ -60,8 +61,8 @@ _KIND_OF_CALL = {
     for names, kind in ((LOOPS, LOOP), (POLLS, POLL), (SLEEPS, SLEEP), (CHILDREN, CHILD))
     for name in names
 }
-# glibc waits for condition variables and semaphores, and for the end of threads, in the first, and
-# Rust in the next. The JVM's and Go's are made of these or of other calls.
+# glibc waits for condition variables, semaphores and the end of threads in the first functions,
+# Rust in the next. The JVM and Go use these or other calls.
 _CONDITIONS = (
     *("__futex_abstimed_wait", "cond_wait", "cond_timedwait", "cond_clockwait", "sem_wait"),
     *("sem_timedwait", "sem_clockwait", "condvar::futex", "Condvar", "thread_parking"),
@@ -71,26 +72,26 @@ _MUTEXES = (
     *("mutex::futex", "lock_contended", "RawMutex::lock_slow", "runtime.lock2"),
     *("ObjectMonitor::enter", "ObjectSynchronizer::enter"),
 )
-# CPython's global lock is made of a condition variable.
+# CPython's global lock uses a condition variable.
 _GLOBAL_LOCKS = ("take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread")
 _TIMED_CONDITIONS = ("cond_timedwait", "cond_clockwait")
-# The end of a thread: what it did meanwhile is its own time.
+# The end of a thread: its work meanwhile is its own time.
 _JOINS = ("pthread_clockjoin", "pthread_join", "Thread.join", "Thread._wait_for_tstate_lock")
 # A thread of Go's that has no goroutine to run.
 _SCHEDULERS = (
     *("runtime.findRunnable", "runtime.findrunnable", "runtime.stopm", "runtime.sysmon"),
     *("runtime.stoplockedm", "runtime.templateThread", "runtime.notetsleep"),
 )
-# From the stacks of places, and from other stacks, those of most samples first: these are followed.
+# Limit for the stacks of places, and for other stacks, those of most samples first.
 _MOST_FRAMES = 1 << 22
-_LEAST_STACKS = 10  # of a thread, to know where its work is
-_TRUNK = 0.5  # of the thread's other stacks are above its idle place
+_LEAST_STACKS = 10  # of a thread, to locate its work
+_TRUNK = 0.5  # of the thread's other stacks share the way to its idle place
 _BRANCH = 0.1  # of them, in the function that leads to a wait: the wait is within work
 _LEAST_OF_THREAD = 0.02  # of a thread's waits, or of their time, in its idle place
-_MORE_FRAMES = 2  # than the idle place has, as of wrappers, do not make a wait deeper
+_MORE_FRAMES = 2  # than in the idle place, such as wrappers, do not make a wait deeper
 _FAR = 1 << 20
 _MOST_BELOW_PYTHON = 3
-_NEAR = 6  # frames from a loop to its wait, as of a queue, are its own
+_NEAR = 6  # frames from a loop to its wait, such as those of a queue
 
 
 class UserStacks(Record):
@@ -101,7 +102,7 @@ class UserStacks(Record):
         depth: i64 how many frames of the program it has.
         is_cut: bool whether outer frames are missing.
         in_condition, in_mutex, in_global_lock, in_join, in_scheduler, in_stream: bool whether
-            functions say that the thread waits for a condition or a semaphore, for a lock, for the
+            functions show that the thread waits for a condition or a semaphore, for a lock, for the
             end of a thread, for work of a runtime's scheduler, or for a pipe or a socket.
     """
 
@@ -117,40 +118,21 @@ class UserStacks(Record):
 
 
 def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> NamedForest:
-    """Return the same stacks without what called their outermost Python function.
+    """Return the same stacks without the callers of their outermost Python function.
 
-    Whether the functions that start a thread are known depends on how far a copy of its stack goes.
+    Whether the functions that start a thread are known depends on the size of a copy of its stack.
 
     `is_python` is bool[f] of the frames.
     """
-    size, frames = len(forest), max(len(is_python), 1)
     python = is_python.take(forest.frame_index)
     has_python = np.append(python, False)
-    depth = np.append(np.zeros(size, np.int64), -1)
+    depth = np.append(np.zeros(len(forest), np.int64), -1)
     for rows in levels(forest.depth):
         above = forest.caller_index.take(rows)
         is_first = python.take(rows) & ~has_python.take(above)
         has_python[rows] |= has_python.take(above)
         depth[rows] = np.where(is_first, 0, depth.take(above) + 1)
-    new_row = np.full(size + 1, -1, np.int64)
-    caller_index, frame_index, sizes = [], [], 0
-    for rows in levels(depth[:-1]):
-        above = np.where(depth.take(rows) > 0, new_row.take(forest.caller_index.take(rows)), -1)
-        key, place = np.unique(
-            (above + 1) * frames + forest.frame_index.take(rows), return_inverse=True
-        )
-        caller_index.append(key // frames - 1)
-        frame_index.append(key % frames)
-        new_row[rows] = sizes + place
-        sizes += len(key)
-    nothing = [np.empty(0, np.int64)]
-    lengths = [len(one) for one in caller_index]
-    return type(forest)(
-        np.concatenate(caller_index or nothing),
-        np.concatenate(frame_index or nothing),
-        np.repeat(np.arange(len(lengths)), lengths),
-        new_row.take(forest.row_of_stack),
-    )
+    return regrown(forest, np.arange(len(forest)), depth[:-1])
 
 
 def user_stacks(
@@ -172,8 +154,8 @@ def user_stacks(
     cut = np.array([path == CUT_OBJECT for path in profile.objects.path], np.bool_)
     is_cut = cut.take(frames.object_index).take(forest.frame_index)
     caller = forest.caller_index
-    # How many frames are below a Python function. The interpreter's own are left out there: only
-    # its global lock is a condition with a time-out that is waited for so near.
+    # How many frames are below a Python function, without the interpreter's own: only its global
+    # lock is a condition with a time-out that is so near.
     below = np.append(np.where(is_python, 0, _FAR), _FAR)
     for rows in levels(forest.depth):
         below[rows] = np.minimum(below[rows], below.take(caller.take(rows)) + 1)
@@ -201,7 +183,7 @@ def wait_kinds(
     """Return the kind of each wait, i8[n]: WORK, LOOP and so on.
 
     Args:
-        calls: names of system calls, "" for what is none.
+        calls: names of system calls, "" for other entry reasons.
         call: i[n] row of `calls`.
         row: i64[n] rows of the forest that `stacks` describes.
     """
@@ -226,7 +208,7 @@ def is_python_frame(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.
 
 
 class ThreadStacks(Record):
-    """Stacks of threads: i32[m] the thread, and i64[m] the stack, a row of a forest."""
+    """Stacks of threads: i32[m] the thread, and i64[m] a row of a forest."""
 
     tid: NDArray[np.int32]
     row: NDArray[np.int64]
@@ -237,10 +219,10 @@ class ThreadWaits(Record):
 
     Attributes:
         kind: i8[n] as from `wait_kinds`.
-        entry_reason: i64[n] its system call, a number for each.
-        tid: i32[n] the thread.
-        row: i64[n] the stack, a row of a forest.
-        ns: i64[n] how long it was.
+        entry_reason: i64[n] a number for each system call.
+        tid: i32[n].
+        row: i64[n] a row of a forest.
+        ns: i64[n] their lengths.
     """
 
     kind: NDArray[np.int8]
@@ -251,7 +233,7 @@ class ThreadWaits(Record):
 
 
 class OtherStacks:
-    """How many of each thread's other stacks, in which it worked, are at or below a frame."""
+    """Numbers of each thread's other stacks, in which it worked, at or below a frame."""
 
     def __init__(self, stacks: ThreadStacks, forest: NamedForest) -> None:
         """Count the stacks of a forest by frame."""
@@ -271,7 +253,7 @@ class OtherStacks:
         self._count = np.bincount(place, weight, len(self._keys))
 
     def below(self, tid: NDArray[np.int32], row: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return f64[k]: how many stacks of a thread have a row of the forest on their way."""
+        """Return f64[k]: how many stacks of a thread contain a row of the forest."""
         if not len(self._keys):
             return np.zeros(len(row))
         thread = np.minimum(np.searchsorted(self._tids, tid), len(self._tids) - 1)
@@ -282,14 +264,14 @@ class OtherStacks:
 
 
 def is_idle_call(name: str, has_loop: bool) -> bool:  # noqa: FBT001 - a fact, not a switch
-    """Return whether a wait in a system call is idle, of which no stack is known."""
+    """Return whether a wait in a system call, without a known stack, is idle."""
     return name in LOOPS | SLEEPS | CHILDREN or (name in POLLS and not has_loop)
 
 
 def idle_waits(
     waits: ThreadWaits, stacks: UserStacks, forest: NamedForest, work: ThreadStacks
 ) -> NDArray[np.bool_]:
-    """Return which waits are idle, bool[n].
+    """Return the idle waits, bool[n].
 
     `work` is the stacks in which threads worked: of samples, and of other waits.
     """
@@ -315,7 +297,7 @@ def idle_waits(
         _trunks(gather(of_known, at), forest, others),
     )
     found[known] = is_idle.take(places.place)
-    # A stack that is not whole does not tell: what the same call of the thread mostly is.
+    # Waits without a whole stack are like most waits of the thread in the same call.
     unknown = np.flatnonzero(is_open & ~is_known)
     key = tid.astype(np.int64) * (int(waits.entry_reason.max()) + 1) + waits.entry_reason
     keys, place = np.unique(key.take(known), return_inverse=True)
@@ -328,10 +310,10 @@ def idle_waits(
 
 
 def _without(work: ThreadStacks, waits: ThreadWaits, stacks: UserStacks) -> ThreadStacks:
-    """Return the program's part of stacks in which threads worked, not of those that wait.
+    """Return the program's part of stacks in which threads worked, without those that wait.
 
     A thread is also sampled as it enters the call that waits, and it waits for a CPU after it was
-    woken: neither says where it works.
+    woken: neither shows where it works.
     """
     size = len(stacks.depth) + 1
     user_row = stacks.user_row.take(work.row)
@@ -342,7 +324,7 @@ def _without(work: ThreadStacks, waits: ThreadWaits, stacks: UserStacks) -> Thre
 
 
 def _looping(waits: ThreadWaits) -> NDArray[np.int32]:
-    """Return the threads with an event loop: they wait in it often, or for long."""
+    """Return the threads with an event loop, in which they wait often, or for long."""
     tids, thread = np.unique(waits.tid, return_inverse=True)
     is_loop = waits.kind == LOOP
     has_loop = np.zeros(len(tids), np.bool_)
@@ -356,9 +338,9 @@ def _looping(waits: ThreadWaits) -> NDArray[np.int32]:
 def _are_rare(
     waits: ThreadWaits, first: NDArray[np.intp], place: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """Return which places have few of their thread's waits, and little of their time, bool[p].
+    """Return the places that have few of their thread's waits, and little of their time, bool[p].
 
-    A thread does not come back there, as to what it waits for as it begins and ends.
+    A thread does not return to such a place, where it waits as it begins and ends.
 
     Args:
         first: i64[p] one of each place.
@@ -380,12 +362,11 @@ def _idle_places(
     stacks: UserStacks,
     trunks: tuple[NDArray[np.int64], NDArray[np.float64]],
 ) -> NDArray[np.bool_]:
-    """Return which places are idle, bool[p]; each kind, thread and stack is there once.
+    """Return the idle places, bool[p]; each kind, thread and stack is there once.
 
     Args:
         has_loop: bool[p] whether the thread has an event loop.
-        is_rare: bool[p] whether the thread comes back there too rarely for its idle place.
-        stacks: the same.
+        is_rare: bool[p] whether the thread returns there too rarely for its idle place.
     """
     kind, tid = places.kind, places.tid
     trunk, branch = trunks
@@ -410,12 +391,12 @@ def _idle_places(
 def _trunks(
     places: ThreadWaits, forest: NamedForest, work: ThreadStacks
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return how far each place's stack is that of the thread's work, and what goes on with it.
+    """Return how far each place's stack is that of the thread's work, and how much follows it.
 
     Returns:
         i64[p] how many of the outermost frames at least half of the thread's other stacks have, 0
         if there are too few; f64[p] the share of them that has the next frame, 0 in that case. All
-        are 0 if the places have more frames together than are followed.
+        are 0 if the places have too many frames together.
     """
     tid, row = places.tid, places.row
     if int(forest.depth.take(row).sum()) + len(row) > _MOST_FRAMES:
@@ -426,7 +407,7 @@ def _trunks(
     count = others.below(np.repeat(tid, lengths), path)
     outermost = count.take(start[:-1])
     is_enough = outermost >= _LEAST_STACKS
-    # Places of a thread are compared by the same measure.
+    # All places of a thread are compared by the same measure.
     is_even = is_enough & ~np.isin(tid, distinct(tid[~is_enough]))
     share = count / np.repeat(np.maximum(outermost, 1.0), lengths)
     trunk = np.add.reduceat(share >= _TRUNK, start[:-1]).astype(np.int64)

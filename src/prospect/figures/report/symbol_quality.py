@@ -16,6 +16,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct
+from prospect.figures.modes import event_seconds
 from prospect.figures.processes import STILL_RUNNING_NS, chosen_hits
 from prospect.profile.model import (
     KIND_ANON,
@@ -90,7 +91,7 @@ def symbol_quality(profile: ProfileByFunction, hits: EventHits) -> SymbolQuality
         (source.take(hits.function), in_object, np.where(is_anonymous, hits.process + 1, 0)),
         (hits.count, hits.period),
     )
-    seconds = hits.seconds(count, period)
+    seconds = event_seconds(hits.event, count, period)
     total = int(count.sum())
     found = []
     for value in distinct(of_source).tolist():

@@ -1,11 +1,10 @@
 """Waiting in a report: each thread's life by what it did, and what blocked it.
 
-Times on and off the CPU are exact; user and system divide the former as the samples that hit the
-thread do. A wait is idle if it is for work that has not come yet, and not within work
-(`figures.report.idle_waits`).
+Times on and off the CPU are exact; user and system divide the former in proportion to the samples
+of the thread. A wait is idle if it is for work that has not come yet (`figures.report.idle_waits`).
 
-The thread that wakes a waiter had the lock. Its functions meanwhile are known from its samples on
-a CPU within the wait, each worth its time, and from its own waits, whose length is exact; not
+The thread that wakes a waiter had the lock. Its functions meanwhile are those of its samples on
+a CPU within the wait, each worth its time, and of its own waits, whose length is exact, but not
 before it got the lock, if it waited for it too. A wait for Python's global lock that ends by its
 time-out, after 5 ms, is followed by others, until its holder ends one.
 """
@@ -20,7 +19,7 @@ import numpy as np
 from prospect.columns.buffers import gather
 from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
-from prospect.figures.modes import MODE_USER, event_seconds, hit_modes
+from prospect.figures.modes import MODE_USER, event_has_time, event_seconds, hit_modes
 from prospect.figures.processes import are_chosen_waits, chosen_by_detail
 from prospect.figures.report.idle_waits import (
     FUTEX,
@@ -55,9 +54,9 @@ if TYPE_CHECKING:
     from prospect.profile.model import ThreadTimes
 
 
-_MOST_HOLDERS = 1000  # threads, those that others waited for longest
+_MOST_HOLDERS = 1000  # threads, those with the longest waiters
 _MOST_ROWS = 10
-# A function of these is not what its holder wanted of the lock.
+# A function of these is not the reason for the lock.
 _SYSTEM_LIBRARIES = ("libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "[vdso]")
 
 
@@ -65,10 +64,10 @@ class LockHolder(NamedTuple):
     """A function of threads that had a lock, while others waited for it.
 
     Attributes:
-        lock: the name of the kind of lock.
+        lock: the kind of lock.
         function: innermost of the program, not of the C library.
-        caller: its caller, "" if that is not known.
-        seconds: how long others waited meanwhile, those that waited at once together.
+        caller: "" if unknown.
+        seconds: how long others waited meanwhile, summed over waiters.
     """
 
     lock: str
@@ -80,7 +79,7 @@ class LockHolder(NamedTuple):
 class LockWaits(Record):
     """Waits for locks: `lock` i8[n] the kind, `tid` and `holder` i32[n], from and until ns i64[n].
 
-    `holder` is not above 0 if it is not known.
+    `holder` is not above 0 if unknown.
     """
 
     lock: NDArray[np.int8]
@@ -91,9 +90,9 @@ class LockWaits(Record):
 
 
 class ThreadMoments(Record):
-    """What threads did: `tid` i32[m], from and until ns i64[m], and `row` i64[m] of a forest.
+    """Moments of threads: `tid` i32[m], from and until ns i64[m], and `row` i64[m] of a forest.
 
-    `seconds` f64[m] is what a moment is worth that does not last, as of a sample; NaN for others.
+    `seconds` f64[m] is the time of a moment without a length, such as a sample; NaN for others.
     """
 
     tid: NDArray[np.int32]
@@ -104,7 +103,7 @@ class ThreadMoments(Record):
 
 
 def with_next_holders(waits: LockWaits) -> LockWaits:
-    """Return waits in the order of threads and times, each ended by who ended the thread's next."""
+    """Return waits by thread and time, each with the holder that ended the thread's next."""
     order = np.lexsort((waits.begin_ns, waits.tid, waits.lock))
     waits = gather(waits, order)
     tid, lock, holder = waits.tid, waits.lock, waits.holder
@@ -116,7 +115,7 @@ def with_next_holders(waits: LockWaits) -> LockWaits:
 
 
 def waited_meanwhile(waits: LockWaits, moments: ThreadMoments, lock: int) -> NDArray[np.float64]:
-    """Return f64[m]: how long others waited for a lock of a thread while it did something."""
+    """Return f64[m]: how long others waited for a lock of a thread during its moments."""
     of_lock = np.flatnonzero((waits.lock == lock) & (waits.holder > 0))
     found = np.zeros(len(moments.tid))
     holder, begin, end = (one.take(of_lock) for one in (waits.holder, waits.begin_ns, waits.end_ns))
@@ -133,7 +132,7 @@ def waited_meanwhile(waits: LockWaits, moments: ThreadMoments, lock: int) -> NDA
         got = got.take(np.searchsorted(got, ended, "left") - 1)
         begins, ends = np.sort(np.maximum(begin[of_holder], got)), np.sort(ended)
         until, since = moments.end_ns.take(rows), moments.begin_ns.take(rows)
-        # Waits that are under way, and the sum of such from the first one on.
+        # The time of waits within each moment, and the number of waits at its start.
         lasting = _elapsed(begins, ends, until) - _elapsed(begins, ends, since)
         under_way = np.searchsorted(begins, since, "right") - np.searchsorted(ends, since, "right")
         seconds = moments.seconds.take(rows)
@@ -144,7 +143,7 @@ def waited_meanwhile(waits: LockWaits, moments: ThreadMoments, lock: int) -> NDA
 def _elapsed(
     begins: NDArray[np.int64], ends: NDArray[np.int64], at: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return f64[k] how long intervals lasted until some moments, together, in ns."""
+    """Return f64[k] the total length of intervals up to some moments, in ns."""
 
     def since(times: NDArray[np.int64]) -> NDArray[np.float64]:
         count = np.searchsorted(times, at, "right")
@@ -170,12 +169,11 @@ def lock_holders(
         names: of the kinds of locks.
         functions: i64[t] each the frame and its caller's of each row of the forest, as from
             `own_functions`, -1 for none.
-        labels: the name of each frame.
+        labels: of each frame.
     """
     waits = with_next_holders(waits)
     is_of_holder = np.isin(moments.tid, distinct(waits.holder))
-    rows = np.flatnonzero(is_of_holder)
-    moments = gather(moments, rows)
+    moments = gather(moments, np.flatnonzero(is_of_holder))
     frame, caller = (column.take(moments.row) for column in functions)
     sums: dict[tuple[str, str, str], float] = {}
     for lock, name in names.items():
@@ -195,11 +193,8 @@ def own_functions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the innermost function of each stack that is not the C library's, and its caller.
 
-    Args:
-        profile: completed.
-        frames: of its locations.
-        forest: stacks of these.
-        user_row: i64[t] the row of the program's innermost frame, -1 for none.
+    `frames` and `forest` are of the completed profile; `user_row` i64[t] is the row of the
+    program's innermost frame, -1 for none.
 
     Returns:
         i64[t] frames each, -1 for none.
@@ -235,9 +230,9 @@ class Blocker(NamedTuple):
     """A reason that threads waited for.
 
     Attributes:
-        name: a kind of lock, a system call, or what else made them enter the kernel.
+        name: a kind of lock, a system call, or another reason for entering the kernel.
         idle: whether it was for work that had not come yet, see `idle_waits`.
-        waits, seconds, longest_s: how many, how long, and the longest.
+        waits, seconds, longest_s: their number, their length together, and the longest.
     """
 
     name: str
@@ -256,8 +251,7 @@ class Waker(NamedTuple):
     """The end of waits by a thread, by its name and its program's; or an interrupt, as of a timer.
 
     Attributes:
-        who: the same.
-        name, idle, waits, seconds, longest_s: as of a `Blocker`, of the waits that it ended.
+        name, idle, waits, seconds, longest_s: as in `Blocker`, of the waits that it ended.
     """
 
     who: str
@@ -269,7 +263,7 @@ class Waker(NamedTuple):
 
 
 class BlockedStack(NamedTuple):
-    """A stack by which threads waited, its frames from the inside out, the scheduler's left out."""
+    """A stack of waits, its frames from the inside out, without the scheduler's."""
 
     waits: int
     seconds: float
@@ -286,13 +280,12 @@ class Waiting(Record):
         user_s, system_s: f64[t] time on the CPU in user space, and in the kernel with interrupts;
             NaN if no sample hit the thread.
         sampled_s: time on the CPU of the threads shown, by samples alone.
-        blockers: what the threads shown were blocked by, the longest first; None if waits have
-            no table.
-        wakers: who ended those waits, in the same way; None if that is not recorded.
+        blockers: what blocked the threads shown, the longest first; None if waits have no table.
+        wakers: what ended those waits, in the same way; None if that was not recorded.
         stacks: the stacks with most time blocked, in the same way.
         more_stacks: how many more there are.
-        holders: what threads did that had a lock which the threads shown waited for, in the same
-            way.
+        holders: functions of threads that had a lock which the threads shown waited for, in the
+            same way.
         named_s: the part of `blockers` without a stack, in seconds: waits that began before the
             recording, in a system call that was read from /proc.
     """
@@ -358,7 +351,7 @@ def _blockers_before(
     """Return the waits of these threads that began before the interval, by their system call."""
     read_ns, calls = profile.run.calls_before
     begin_ns = np.uint64(profile.run.begin_ns)
-    # One that ended before the calls were read was another wait.
+    # A wait that ended before the calls were read was another one.
     least_ns = max(read_ns - profile.run.begin_ns, 0)
     lasts = (threads.since_before_ns > least_ns) & (threads.begin_ns == begin_ns)
     waits = [row for row in rows[lasts.take(rows)].tolist() if int(threads.tid[row]) in calls]
@@ -375,7 +368,7 @@ def _blockers_before(
 
 
 def _together(blockers: tuple[Blocker, ...], others: list[Blocker]) -> tuple[Blocker, ...]:
-    """Return both, added up by name and kind, the longest first."""
+    """Return all, added up by name and kind, the longest first."""
     found = {(one.name, one.idle): one for one in blockers}
     for one in others:
         known = found.get((one.name, one.idle), one._replace(waits=0, seconds=0.0))
@@ -390,7 +383,7 @@ def _together(blockers: tuple[Blocker, ...], others: list[Blocker]) -> tuple[Blo
 def blocked_stacks(
     profile: CompleteProfile, tids: NDArray[np.int32], most: int
 ) -> tuple[BlockedStack, ...]:
-    """Return by which stacks some threads were blocked, those with most time first."""
+    """Return the stacks in which some threads were blocked, those with most time first."""
     found = blocked_waits(profile, "4", alone=True)
     return found.of_threads(tids).stacks(most) if found else ()
 
@@ -406,7 +399,7 @@ def _sampled(
     begin_ns = threads.begin_ns.min()
 
     def keys(tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
-        # Microseconds: 25 days of them and a thread's number are 63 bits.
+        # Microseconds: 25 days and a thread's number are 63 bits.
         time = np.minimum((time_ns - begin_ns) // np.uint64(1000), np.uint64((1 << _TIME_BITS) - 1))
         key: NDArray[np.int64] = tid.astype(np.int64) << _TIME_BITS | time.astype(np.int64)
         return key
@@ -426,29 +419,14 @@ def _seconds_by_hit(profile: CompleteProfile) -> NDArray[np.float64]:
     """Return f64[h]: the mean time of a sample of each hit; of the first event with time."""
     hits = profile.hits
     for number, event in enumerate(profile.run.events):
-        if event.seconds_per_period > 0 or event.seconds_per_hit > 0:
+        if event_has_time(event):
             seconds = event_seconds(event, hits.count, hits.period) / np.maximum(hits.count, 1)
             return np.where(hits.event == number, seconds, 0.0)
     return np.zeros(len(hits))
 
 
-class _Names:
-    """Rows for names, each once."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self._row: dict[str, int] = {}
-
-    def row(self, name: str) -> int:
-        """Return the row of a name, which may be new."""
-        if name not in self._row:
-            self._row[name] = len(self.names)
-            self.names.append(name)
-        return self._row[name]
-
-
 class NamedStacks(NamedTuple):
-    """Frames, what each is called, and stacks of them."""
+    """Frames, their labels, and stacks of them."""
 
     frames: FrameTable
     labels: list[str]
@@ -461,14 +439,17 @@ class BlockedWaits(Record):
     Attributes:
         samples: the profile's waits, as samples, after others or alone.
         first_wait: the first of them.
-        rows: i64[n] which of the samples these are.
-        entry_reason, ns: i64[n]; `tid`, `waker` i32[n]: as in `WaitTable`.
+        rows: i64[n] their rows in the samples.
+        process_index, tid, waker: i32[n], entry_reason, ns: i64[n], and begin_ns u64[n], as in
+            `WaitTable`.
     """
 
     samples: StackSamples
     first_wait: int
     rows: NDArray[np.int64]
+    process_index: NDArray[np.int32]
     entry_reason: NDArray[np.int64]
+    begin_ns: NDArray[np.uint64]
     ns: NDArray[np.int64]
     tid: NDArray[np.int32]
     waker: NDArray[np.int32] | None
@@ -484,7 +465,7 @@ class BlockedWaits(Record):
         return self.samples.stack_index.take(self.rows)
 
     def of_threads(self, tids: NDArray[np.int32]) -> BlockedWaits:
-        """Return the waits of these threads alone."""
+        """Return the waits of these threads."""
         return gather(self, np.flatnonzero(np.isin(self.tid, tids)), "samples", "first_wait")
 
     @property
@@ -493,31 +474,32 @@ class BlockedWaits(Record):
         return len(distinct(self.stack_index))
 
     def blockers(self) -> tuple[Blocker, ...]:
-        """Add up the waits by entry reason, and apart what is idle; the longest first."""
+        """Add up the waits by entry reason, idle ones separately; the longest first."""
         names = self.names
         key = self.name * 2 + self.idle
         return tuple(
             Blocker(names[row // 2], bool(row % 2), waits, seconds, longest_s)
-            for row, waits, seconds, longest_s in self._by(key)
+            for row, waits, seconds, longest_s in _added_up(key, self.ns)
         )
 
     def wakers(self, threads: ThreadTimes) -> tuple[Waker, ...] | None:
-        """Add up the waits by who ended them, and by entry reason; the longest first."""
+        """Add up the waits by waker, and by entry reason; the longest first."""
         if self.waker is None:
             return None
-        names, who = self.names, _Names()
-        of_tid = {
-            tid: who.row(name) for tid, name in zip(threads.tid.tolist(), threads.name, strict=True)
-        }
-        of_tid[_INTERRUPT] = who.row("(interrupt)")
+        names = self.names
+        name_of = dict(zip(threads.tid.tolist(), threads.name, strict=True))
+        name_of[_INTERRUPT] = "(interrupt)"
         tids = distinct(self.waker)
-        rows = [of_tid[tid] if tid in of_tid else who.row(f"thread {tid}") for tid in tids.tolist()]
-        row = np.array(rows, np.int64).take(np.searchsorted(tids, self.waker))
+        wakers = [name_of.get(tid, f"thread {tid}") for tid in tids.tolist()]
+        who = list(dict.fromkeys((*threads.name, *name_of.values(), *wakers)))
+        number = {name: row for row, name in enumerate(who)}
+        rows = np.array([number[name] for name in wakers], np.int64)
+        row = rows.take(np.searchsorted(tids, self.waker))
         known = np.flatnonzero(self.waker >= 0)
         key = ((row * len(names) + self.name) * 2 + self.idle).take(known)
         return tuple(
             Waker(
-                who.names[one // 2 // len(names)],
+                who[one // 2 // len(names)],
                 names[one // 2 % len(names)],
                 bool(one % 2),
                 waits,
@@ -528,7 +510,7 @@ class BlockedWaits(Record):
         )
 
     def mostly_idle(self) -> dict[tuple[int, str], bool]:
-        """Return of threads and system calls whether their waits are idle for most of the time."""
+        """Return for each thread and system call whether most of the waits' time is idle."""
         names = len(self._calls)
         key, place = np.unique(
             self.tid.astype(np.int64) * names + self.entry_reason, return_inverse=True
@@ -580,7 +562,7 @@ class BlockedWaits(Record):
 
     @cached_property
     def own_forest(self) -> NamedForest:
-        """The stacks without what called Python, which shows idle waits."""
+        """The stacks without callers of Python, which shows idle waits."""
         frames, _, forest = self.forest
         return from_outermost_python(forest, is_python_frame(self.samples.profile, frames))
 
@@ -597,14 +579,14 @@ class BlockedWaits(Record):
 
     @cached_property
     def kind(self) -> NDArray[np.int8]:
-        """i8[n] what the waits are for, as of `wait_kinds`."""
+        """i8[n] as from `wait_kinds`."""
         return wait_kinds(
             self._calls, self.entry_reason, self.stack_row.take(self.rows), self.user_stacks
         )
 
     @cached_property
     def idle(self) -> NDArray[np.bool_]:
-        """bool[n] which waits are idle."""
+        """bool[n] the idle waits."""
         is_other = np.ones(len(self.samples), np.bool_)
         is_other[self.rows[self.kind != WORK]] = False
         others = np.flatnonzero(is_other)
@@ -618,7 +600,7 @@ class BlockedWaits(Record):
         )
 
     def holders(self, seconds_by_hit: NDArray[np.float64]) -> tuple[LockHolder, ...]:
-        """Return what threads did that had a lock which others waited for.
+        """Return the functions of threads that had a lock which others waited for.
 
         `seconds_by_hit`, f64[h], is the time of a sample of each hit of the profile without waits.
         """
@@ -654,14 +636,14 @@ class BlockedWaits(Record):
 
     def stacks(self, most: int = _MOST_STACKS) -> tuple[BlockedStack, ...]:
         """Return the stacks with most time."""
-        top = self._by(self.stack_index)[:most]
+        top = _added_up(self.stack_index, self.ns)[:most]
         chosen = np.array([row for row, *_ in top], np.int64)
         found = []
         for (_, waits, seconds, longest_s), (kernel, user) in zip(
             top, self._frames(chosen), strict=True
         ):
             if not user and all(name.startswith("[") for name in kernel):
-                continue  # recorded without stacks
+                continue  # the recording has no stacks
             while len(kernel) > 1 and kernel[0] in _SCHEDULER:
                 kernel.pop(0)
             found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), tuple(user)))
@@ -680,14 +662,11 @@ class BlockedWaits(Record):
                 [labels[frame[place]] for place in places if not is_kernel[place]],
             )
 
-    def _by(self, key: NDArray[np.integer]) -> list[tuple[int, int, float, float]]:
-        return _added_up(key, self.ns)
-
 
 def blocked_waits(profile: CompleteProfile, detail: Detail, *, alone: bool) -> BlockedWaits | None:
-    """Return the waits of blocked threads that `-V` asks for; None without a table of waits.
+    """Return the waits of blocked threads that `-V` chooses; None without a table of waits.
 
-    Other samples, which tell idle waits from others, are left out if `alone`.
+    Other samples, which show the idle waits, are left out if `alone`.
     """
     waits = profile.waits
     if waits is None:
@@ -700,7 +679,9 @@ def blocked_waits(profile: CompleteProfile, detail: Detail, *, alone: bool) -> B
         samples,
         first_wait,
         rows + first_wait,
+        chosen.process_index,
         chosen.entry_reason_index.astype(np.int64),
+        chosen.begin_ns,
         chosen.length_ns.astype(np.int64),
         chosen.tid,
         chosen.waker,

@@ -1,9 +1,9 @@
-"""Forests of calls on whole columns: levels, sums over subtrees, threads, rows left out.
+"""Forests of calls on whole columns: levels, sums over subtrees, threads, omitted rows.
 
 A forest of threads is one tree in preorder, as a flame graph draws it: row 0 is all samples; below
-it threads by name, below them their stacks. The frames of these rows come after those of functions:
-ALL, LEFT_OUT and, from THREADS on, names. Each subtree is a range of rows, so that nothing loops
-over levels.
+it are threads by name, and below them their stacks. The frames of these rows are numbered after
+those of functions: ALL, LEFT_OUT and, from THREADS on, names. Each subtree is a range of rows, so
+that no loop runs over levels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def subtree_sums(forest: NamedForest, values: NDArray[Any]) -> NDArray[Any]:
-    """Return of each row the sum of its value and those of all that it calls, [t, ...]."""
+    """Return for each row the sum of its value and those of all that it calls, [t, ...]."""
     sums = values.copy()
     for rows in reversed(levels(forest.depth)[1:]):
         np.add.at(sums, forest.caller_index.take(rows), sums.take(rows, axis=0))
@@ -31,7 +31,7 @@ def subtree_sums(forest: NamedForest, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def subtree_ranges(forest: NamedForest) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the rows so that those of each subtree follow each other.
+    """Number the rows so that those of each subtree are contiguous.
 
     Returns:
         i64[t] the number of each row, and i64[t] the first number after its subtree.
@@ -53,12 +53,12 @@ def subtree_ranges(forest: NamedForest) -> tuple[NDArray[np.int64], NDArray[np.i
 def outermost(
     key: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: the rows that no other row with their key has in its subtree.
+    """Return bool[n]: the rows that are in no subtree of another row with their key.
 
     The total of a recursive function is that of its outermost calls.
 
     Args:
-        key: i64[n] what rows are compared by, such as their frame; -1 and more.
+        key: i64[n] such as the frame of a row; -1 and more.
         begin: i64[n] their numbers, from `subtree_ranges`.
         end: i64[n] the first numbers after their subtrees.
     """
@@ -66,8 +66,8 @@ def outermost(
     order = ascending((key + 1 << bits | begin).view(np.uint64))
     ordered = key.take(order)
     rank = np.cumsum(ordered != np.append(ordered[:1], ordered[:-1]))
-    # Subtrees nest or are apart: those of one key reach as far as the widest before. Keys are kept
-    # apart by more than any subtree reaches.
+    # Subtrees nest or are disjoint: those of one key reach as far as the widest before. The
+    # distance between keys is more than any subtree reaches.
     far = rank * (int(end.max(initial=0)) + 1)
     reach = np.maximum.accumulate(end.take(order) + far)
     is_new = np.ones(len(order), np.bool_)
@@ -78,42 +78,53 @@ def outermost(
 
 
 def fold_recursion(forest: NamedForest) -> NamedForest:
-    """Merge frames that call themselves into one, as often as they do in a row."""
+    """Merge frames that call themselves directly into one."""
     caller, frame = forest.caller_index, forest.frame_index
     is_same = (caller >= 0) & (frame.take(np.maximum(caller, 0)) == frame)
-    # The outermost of a row of equal frames, and how many unequal ones are above it.
+    # The outermost of successive equal frames, and how many unequal ones are above it.
     first, depth = np.arange(len(forest)), np.zeros(len(forest), np.int64)
     for rows in levels(forest.depth)[1:]:
         first[rows] = np.where(is_same[rows], first.take(caller[rows]), rows)
         depth[rows] = depth.take(caller[rows]) + ~is_same[rows]
+    return regrown(forest, first, depth)
+
+
+def regrown(
+    forest: NamedForest, kept_row: NDArray[np.int64], depth: NDArray[np.int64]
+) -> NamedForest:
+    """Return a forest in which rows are merged into others, and siblings of one frame into one.
+
+    Args:
+        kept_row: i64[t] the row that each is merged into: itself, or one of its callers.
+        depth: i64[t] new depths of the rows that stay; 0 removes their callers.
+    """
     new_caller, new_frame, new_depth = [], [], []
     new_row = np.full(len(forest), -1, np.int64)
-    frames = int(frame.max(initial=0)) + 1
-    size = 0
-    kept = np.flatnonzero(~is_same)
+    frames, size = int(forest.frame_index.max(initial=0)) + 1, 0
+    kept = np.flatnonzero(kept_row == np.arange(len(forest)))
     for nth, places in enumerate(levels(depth.take(kept))):
         rows = kept.take(places)
-        above = caller.take(rows)
-        parent = np.where(above >= 0, new_row.take(first.take(np.maximum(above, 0))), -1)
-        key = (parent + 1) * frames + frame.take(rows)
+        parent = np.full(len(rows), -1, np.int64)
+        if nth:
+            parent = new_row.take(kept_row.take(forest.caller_index.take(rows)))
+        key = (parent + 1) * frames + forest.frame_index.take(rows)
         key, place = distinct_keys(key, (size + 1) * frames)
         new_row[rows] = size + place
         new_caller.append(key // frames - 1)
         new_frame.append(key % frames)
         new_depth.append(np.full(len(key), nth, np.int64))
         size += len(key)
+    row_of_stack = forest.row_of_stack
     return NamedForest(
         caller_index=joined(new_caller),
         frame_index=joined(new_frame),
         depth=joined(new_depth),
-        row_of_stack=new_row.take(first).take(forest.row_of_stack)
-        if len(forest)
-        else forest.row_of_stack,
+        row_of_stack=new_row.take(kept_row).take(row_of_stack) if len(forest) else row_of_stack,
     )
 
 
 def joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Concatenate columns, of levels maybe; none of them is an empty one."""
+    """Concatenate columns; no columns are an empty one."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
@@ -125,7 +136,7 @@ THREADS = 2
 def thread_forest(
     forest: NamedForest, frames: int, comm: NDArray[np.int64], row: NDArray[np.int64]
 ) -> NamedForest:
-    """Put sampled stacks below their threads' names; return the tree; its `row_of_stack` is [l].
+    """Return a tree of sampled stacks below their threads' names; its `row_of_stack` is [l].
 
     Args:
         forest: calls by function.
@@ -157,11 +168,7 @@ def thread_forest(
 
 
 def in_preorder(tree: NamedForest, rank: NDArray[np.int64]) -> NamedForest:
-    """Sort a tree so that each row is before its subtree, and siblings by their frames' rank.
-
-    Args:
-        rank: i64[f] of each frame.
-    """
+    """Sort a tree in preorder, siblings by their frames' `rank`, i64[f]."""
     order = np.lexsort((rank.take(tree.frame_index), tree.depth))
     by_depth = _reordered(tree, order)
     begin, _ = subtree_ranges(by_depth)
@@ -180,12 +187,12 @@ def _reordered(tree: NamedForest, order: NDArray[np.intp]) -> NamedForest:
     )
 
 
-# A stack that is looked at is left out as late as another one with so many times its samples.
+# A favoured stack counts as another one with so many times its samples.
 _FAVOUR = 1 << 10
 
 
 class _Rest(NamedTuple):
-    """Left out: bool[l] stacks, i64[l] where each ends, i64[r] below which rows."""
+    """Omitted: bool[l] stacks; i64[l] the kept row of each stack; i64[r] kept rows that lack some."""
 
     stacks: NDArray[np.bool_]
     ends_in: NDArray[np.int64]
@@ -199,14 +206,14 @@ def pruned(
     most: int,
     favoured: NDArray[np.bool_] | None = None,
 ) -> NamedForest:
-    """Return the largest rows of a tree; others are put together below their callers.
+    """Return the largest rows of a tree; others are merged below their callers.
 
     Args:
         tree: as from `in_preorder`; its `row_of_stack` is [l].
         end: i64[t] the first row after the subtree of each row.
-        hits: i64[l] of each stack; rows without any are none of the result's.
+        hits: i64[l] of each stack; rows without any are omitted.
         most: about how many rows are kept.
-        favoured: bool[l] stacks that count for more than they have; None for none.
+        favoured: bool[l] stacks that count for more than their hits; None for none.
     """
     weight = hits if favoured is None else hits * np.where(favoured, _FAVOUR, 1)
     own = np.bincount(tree.row_of_stack, weight, len(tree)).astype(np.int64)
@@ -215,14 +222,14 @@ def pruned(
     least = 0
     if np.count_nonzero(sums) > most:
         least = int(np.partition(sums, len(sums) - most)[len(sums) - most])
-    # No row has more than its caller: what is kept is kept with all its callers.
+    # No row has more than its caller, so a kept row has all its callers.
     is_kept = sums > least
     is_kept[0] = True
     return _with_rest(tree, end, np.flatnonzero(is_kept), _left_out(tree, hits, is_kept))
 
 
 def _left_out(tree: NamedForest, hits: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> _Rest:
-    # Whole subtrees are left out; a row is in the last one to begin before it.
+    # Whole subtrees are omitted; a row is in the last one that begins before it.
     every = np.arange(len(tree))
     is_first = ~is_kept & is_kept.take(np.maximum(tree.caller_index, 0))
     first = np.maximum.accumulate(np.where(is_first, every, 0))
@@ -236,7 +243,7 @@ def _left_out(tree: NamedForest, hits: NDArray[np.int64], is_kept: NDArray[np.bo
 def _with_rest(
     tree: NamedForest, end: NDArray[np.int64], kept: NDArray[np.intp], rest: _Rest
 ) -> NamedForest:
-    """Return the kept rows, with rows of LEFT_OUT last below those that have a rest."""
+    """Return the kept rows, and rows of LEFT_OUT as last callees of those with omitted rows."""
     levels = int(tree.depth.max(initial=0)) + 2
     # At the end of several subtrees the rest of the innermost comes first.
     place = np.append(

@@ -1,6 +1,6 @@
-"""Frames by name: what a location shows in a stack, with the functions that were inlined there.
+"""Frames by name: the name of a location in a stack, with the functions that were inlined there.
 
-Stacks by address that read alike become one. A box of a flame graph has such a name.
+Stacks by address with the same names become one. A box of a flame graph has such a name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class FrameTable(Record):
     """Distinct frames by name, and those of each location.
 
     Attributes:
-        name: list[str] of the function, "" where unknown.
-        linkage_name: list[str] its symbol, as its linkage has it; "" where unknown.
+        name: of the function, "" if unknown.
+        linkage_name: "" if unknown.
         object_index: i64[f] row of the profile's objects.
         function_index: i64[f] row of the profile's functions, -1 for an inlined one.
         file_index: i64[f] row of `LineTable.files` where an inlined function, or its caller, has
             its first known line; -1 if unknown.
         start: i64[l + 1] first frame of each location.
-        frame: i64[k] rows of this table: the function, then what is inlined into it, outermost
+        frame: i64[k] rows of this table: the function, then the ones inlined into it, outermost
             first.
         line: i64[k] source line in that frame, 0 if unknown.
     """
@@ -58,7 +58,7 @@ class FrameTable(Record):
 
 
 class NamedForest(Record):
-    """Stacks by name, as `StackTable` has them by address.
+    """Stacks by name; `StackTable` has them by address.
 
     Attributes:
         caller_index: i64[t] row of the calling frame, less than the row itself; -1 for outermost.
@@ -178,7 +178,7 @@ def is_kernel_frame(profile: Profile, frames: FrameTable) -> NDArray[np.bool_]:
 
 
 def frame_labels(profile: Profile, frames: FrameTable) -> list[str]:
-    """Return what each frame is called: its function, or in brackets its object."""
+    """Return the label of each frame: its function, or in brackets its object."""
     return [
         name or f"[{object_label(profile.objects.path[row])}]"
         for name, row in zip(frames.name, frames.object_index.tolist(), strict=True)
@@ -186,17 +186,17 @@ def frame_labels(profile: Profile, frames: FrameTable) -> list[str]:
 
 
 def with_alike_as_one(profile: CompleteProfile, frames: FrameTable) -> FrameTable:
-    """Return the frames where those of one label and one object's name are one, the first.
+    """Merge frames of one label and one object's name into the first.
 
-    Such are functions of one name in a file, nameless code, and what a JIT compiled again or in
-    several processes: nobody can tell them apart in what is printed. Rows of the others stay,
-    and are no location's.
+    These are functions of one name in a file, nameless code, and code that a JIT compiled again or
+    in several processes, which output cannot distinguish. Rows of the others remain, without a
+    location.
     """
     return replace(frames, frame=first_of_each(alike_labels(profile, frames)).take(frames.frame))
 
 
 def alike_labels(profile: Profile, frames: FrameTable) -> list[tuple[str, str]]:
-    """Return the label and the object's name of each frame, which are all that is printed."""
+    """Return the printed texts of each frame: its label and its object's name."""
     objects = [object_label(path) for path in profile.objects.path]
     of_object = [objects[row] for row in frames.object_index.tolist()]
     return list(zip(frame_labels(profile, frames), of_object, strict=True))
@@ -210,7 +210,7 @@ def first_of_each(labels: Sequence[object]) -> NDArray[np.int64]:
 
 
 def object_label(path: str) -> str:
-    """Return the last part of a path, without the brackets of what is no file."""
+    """Return the last part of a path, without brackets."""
     return path.rsplit("/", 1)[-1].strip("[]") or path
 
 
@@ -230,7 +230,7 @@ def frame_annotations(profile: CompleteProfile, frames: FrameTable) -> list[str]
 def frame_colours(
     profile: CompleteProfile, frames: FrameTable, annotations: list[str]
 ) -> list[str]:
-    """Return the annotation that each frame has the colour of: runtimes' functions as JIT code."""
+    """Return the annotation for the colour of each frame: runtimes' functions are as JIT code."""
     is_runtime = (frame_languages(profile, frames) >= 0).tolist()
     return [
         "_[j]" if of_runtime and not mark else mark
@@ -239,9 +239,9 @@ def frame_colours(
 
 
 def frame_files(profile: CompleteProfile, frames: FrameTable) -> list[str]:
-    """Return the source file of each frame, "" where unknown.
+    """Return the source file of each frame, "" if unknown.
 
-    A function that a runtime names has its file as its object.
+    The object of a function that a runtime names is its file.
     """
     objects, files = profile.objects, [*(profile.lines.files if profile.lines else []), ""]
     is_source = np.isin(objects.kind, SOURCE_KINDS).tolist()
@@ -263,15 +263,16 @@ def frame_languages(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.
 
 
 def named_forest(stacks: StackTable, frames: FrameTable) -> NamedForest:
-    """Merge stacks whose frames have the same names, and put inlined functions into them.
+    """Merge stacks whose frames have the same names, and insert inlined functions.
 
-    One round a depth and inlined function: callers have their rows before those they call.
+    Each round handles a depth and an inlined function: callers have their rows before their
+    callees.
     """
     sizes = np.diff(frames.start)
     of_stack = sizes.take(stacks.location_index)
     room = int(of_stack.sum())
     caller_index, frame_index, depth = (np.empty(room + 1, np.int64) for _ in range(3))
-    depth[-1] = -1  # what an outermost frame's caller of -1 finds
+    depth[-1] = -1  # for the caller -1 of an outermost frame
     row_of_stack = np.full(len(stacks) + 1, -1, np.int64)
     size = 0
     for rows in levels(stacks.depth):

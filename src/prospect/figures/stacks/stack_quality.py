@@ -1,4 +1,4 @@
-"""How far call stacks can be trusted: how many are whole, where the others end, what would help."""
+"""How far call stacks can be trusted: how many are whole, where the others end, and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.forests import Forest
+from prospect.columns.forests import levels
 from prospect.figures.processes import shown_processes
 from prospect.profile.model import CUT_OBJECT, END_CUT, END_WHOLE, MOST_COPY_BYTES, NO_COPY
 from prospect.records import Record, field, replace
@@ -32,24 +32,23 @@ class StackEnds(Record):
 
 
 class StackQuality(Record):
-    """How many call stacks are whole, and what became of the copies of user stacks.
+    """How many call stacks are whole, and how unwinding the copies of user stacks ended.
 
     Attributes:
         samples: with registers of user space.
-        without_copy: of these, without a copy of the stack: it could not be read.
-        copy_bytes: how much of a stack was asked for at most.
+        without_copy: of these, the ones whose stack could not be read.
+        copy_bytes: the requested size of a copy.
         by_end: reason → samples, as `StackCopies.ends`.
-        continued: samples that frame pointers, recorded too, took further than the copy did.
-        cut_frames: frames that cut stacks still have: half of them have at most the first number,
-            none more than the second; 0 without.
+        continued: samples that recorded frame pointers took further than the copy did.
+        cut_frames: the median and the maximum of the frames in cut stacks; 0 without.
         size_for_99: bytes of copy that would have held 99 % of the stacks whole; 0 if the
             recorded ones did.
         is_size_least: whether even more may be needed, as some threads were never seen whole.
         places: where stacks ended, most samples first.
         stacks: call stacks of samples, copied or not.
-        cut_stacks: stacks that a limit of the recording cut: they lack their outer callers. A copy
-            that was too short may go on by frame pointers, so `cut` may be more.
-        most_frames: how many frames the kernel recorded of a stack at most; 0 if it was copied.
+        cut_stacks: stacks without their outer callers because of a limit of the recording. Frame
+            pointers may continue a copy that was too short, so `cut` may be more.
+        most_frames: the kernel's limit of frames in a stack; 0 for copies.
     """
 
     samples: int = 0
@@ -67,7 +66,7 @@ class StackQuality(Record):
 
     @property
     def whole(self) -> int:
-        """Stacks that reach their outermost function."""
+        """Stacks with their outermost function."""
         return self.by_end.get(END_WHOLE, 0)
 
     @property
@@ -77,15 +76,14 @@ class StackQuality(Record):
 
     @property
     def cut_share(self) -> float:
-        """The part of the stacks that a limit of the recording cut, 0 to 1."""
+        """The share of the stacks that a limit of the recording cut, 0 to 1."""
         return self.cut_stacks / max(self.stacks, 1)
 
     @property
     def size_to_ask_for(self) -> int:
         """A size of copies that holds 99 % of the stacks, 0 if the kernel copies less.
 
-        If `size_for_99` is the least, the rest of the stack above it is not known: then this is
-        twice as much, so that nobody records again and again.
+        If `size_for_99` is a lower bound, this is twice as much, to avoid repeated recordings.
         """
         if self.size_for_99 > MOST_COPY_BYTES:
             return 0
@@ -94,7 +92,7 @@ class StackQuality(Record):
 
 
 def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None:
-    """Sum up what became of the stacks of the processes that `-V` asks for.
+    """Summarize the unwinding of the stacks of the processes that `-V` chooses.
 
     Returns:
         None if the recording has no copies of stacks, and no stack is cut.
@@ -111,7 +109,7 @@ def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None
     quality = _with_copies(found, copies, is_mine)
     if profile.stacks is not None:
         return quality
-    # Nothing continued a copy that was too short: the stack is cut.
+    # Nothing continues a copy that was too short.
     copied = quality.samples - quality.without_copy
     return replace(quality, stacks=copied, cut_stacks=quality.cut)
 
@@ -131,8 +129,7 @@ def _counted_stacks(profile: Profile, chosen: NDArray[np.bool_]) -> StackQuality
     of_function = np.append(np.array(paths), False).take(profile.functions.object_index)
     of_location = np.append(of_function, False).take(profile.locations.function_index)
     is_cut = np.append(np.append(of_location, False).take(stacks.location_index), False)
-    forest = Forest(stacks.caller_index, stacks.depth, stacks.location_index)
-    for rows in forest.levels():
+    for rows in levels(stacks.depth):
         is_cut[rows] |= is_cut.take(stacks.caller_index.take(rows))
     if samples.stack_index is not None and len(samples):
         process = hits.process_index.take(samples.hit_index)
@@ -176,7 +173,7 @@ def _size_for_99(whole: int, needed_bytes: NDArray[np.int64]) -> int:
     ended = whole + len(needed_bytes)
     if len(needed_bytes) <= (1 - _HELD_SHARE) * ended:
         return 0
-    # The whole ones fit into what was recorded: they are the smaller part of the order.
+    # Whole stacks fit into the recorded size, so they come first in the order.
     rank = int(np.ceil(_HELD_SHARE * ended)) - whole - 1
     steps = -(-int(np.sort(needed_bytes)[max(rank, 0)]) // _SIZE_STEP_BYTES)
     return steps * _SIZE_STEP_BYTES

@@ -1,4 +1,4 @@
-"""How much each call stack weighs: what every export of stacks is made of.
+"""The weight of each call stack, from which every export of stacks is made.
 
 Samples keep their stacks, and are added up by process, thread name, event, entry reason and stack.
 A profile without call chains has stacks of one frame, its hits; one without samples has a row for
@@ -30,7 +30,7 @@ from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import CPUMODE_KERNEL, NO_CPU, HitTable, SampleTable, StackTable
-from prospect.records import NamedTuple, Record, replace
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.model import Profile, WaitTable
+    from prospect.profile.model import Profile
 
 
 _MOST_THREADS = 1 << 22  # PID_MAX_LIMIT, include/linux/threads.h
@@ -49,18 +49,18 @@ class StackSamples(Record):
     """Samples and their stacks, in the order of the recording.
 
     Attributes:
-        profile: the profile, completed: each index of each table is a row.
-        stacks: the stacks; those of one frame, for samples without a chain, at its end.
+        profile: completed.
+        stacks: with stacks of one frame at the end, for samples without a chain.
         hit_index: i32[n] row of hits.
         stack_index: i32[n] row of `stacks`, the sample's own frame.
         count: i64[n] samples of a row: 1, or a hit's if there are no samples.
-        period: i64[n] in the event's unit: where samples have none, the mean of their hit, to a
-            whole unit. Like `count`, a broadcast scalar where all are the same.
+        period: i64[n] in the event's unit: if samples have none, the rounded mean of their hit.
+            Like `count`, a broadcast scalar if all are equal.
         cpu: u16[n], NO_CPU if unknown.
-        tid: i32[n] thread, -1 if unknown.
+        tid: i32[n], -1 if unknown.
         time_ns: u64[n] since the interval's start; None if the profile has no samples.
-        stack_of_hit: i32[h] of the profile's hits, where all samples of each have one stack; None
-            if there are call chains.
+        stack_of_hit: i32[h] of the profile's hits, if all samples of each have one stack; None if
+            there are call chains.
     """
 
     profile: CompleteProfile
@@ -83,10 +83,10 @@ class StackSamples(Record):
 
 
 class StackWeights(Record):
-    """Sums over samples, one row for each distinct combination of all that is kept apart.
+    """Sums over samples, one row for each distinct combination of the keys.
 
     Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 if it was not
-    a key or is not known.
+    a key or is unknown.
     """
 
     process_index: NDArray[np.int64]
@@ -123,26 +123,31 @@ def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
     if len(samples):
         hit_index = samples.hit_index
         count, period = np.broadcast_to(np.int64(1), len(samples)), _periods(profile)
-        cpu, time_ns = samples.cpu, samples.time_ns - _begin_ns(profile)
+        earliest, begin = samples.time_ns.min(), np.uint64(profile.run.begin_ns)
+        begin_ns = begin if 0 < begin <= earliest else earliest
+        cpu, time_ns = samples.cpu, samples.time_ns - begin_ns
         tid = samples.tid
     else:
         hit_index = np.arange(len(hits), dtype=np.int32)
         count, period = hits.count, np.maximum(hits.period, 0)
         cpu, time_ns, tid = np.full(len(hits), NO_CPU, np.uint16), None, None
-    stacks = _with_single_frames(profile, hit_index)
-    is_chosen = _chosen_hits(profile, detail)
+    stacks, stack_index, stack_of_hit = _with_single_frames(profile, hit_index)
+    if detail == "k":
+        is_chosen = hits.mode == CPUMODE_KERNEL
+    else:
+        is_chosen = shown_processes(profile.processes, detail).take(hits.process_index)
     rows = slice(None) if is_chosen.all() else is_chosen.take(hit_index)
     return StackSamples(
         profile=profile,
-        stacks=stacks.table,
+        stacks=stacks,
         hit_index=hit_index[rows],
-        stack_index=stacks.of_sample[rows],
+        stack_index=stack_index[rows],
         count=count[rows],
         period=period[rows],
         cpu=cpu[rows],
         tid=np.full(len(hit_index), -1, np.int32)[rows] if tid is None else tid[rows],
         time_ns=None if time_ns is None else time_ns[rows],
-        stack_of_hit=stacks.of_hit,
+        stack_of_hit=stack_of_hit,
     )
 
 
@@ -153,8 +158,8 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
     """
     hits = samples.profile.hits
     columns = (hits.process_index, hits.comm_index, hits.event, hits.entry_reason_index)
-    contexts, context_of_hit = _distinct_rows(columns)
-    keys: list[NDArray[np.integer]] = [context_of_hit.take(samples.hit_index)]
+    contexts = alike(columns)
+    keys: list[NDArray[np.integer]] = [contexts.place.take(samples.hit_index)]
     if by_place:
         # Threads are numbered from -1.
         places, place = np.unique(
@@ -164,7 +169,8 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
         keys.append(place)
     keys.append(samples.stack_index)
     found, (count, period) = group_sums(keys, (samples.count, samples.period))
-    process, comm, event, entry_reason = (column.take(found[0]) for column in contexts)
+    rows = contexts.row.take(found[0])
+    process, comm, event, entry_reason = (column.take(rows).astype(np.int64) for column in columns)
     return StackWeights(
         process_index=process,
         comm_index=comm,
@@ -188,7 +194,7 @@ class SampleThreads(Record):
     Attributes:
         process_index: i64[t].
         comm_index: i64[t] the name at the first sample.
-        tid: i64[t]; where it is not known, one above all that Linux gives.
+        tid: i64[t]; if unknown, a number above all that Linux assigns.
         thread_index: i32[n] row of this table for each sample.
     """
 
@@ -202,10 +208,10 @@ class SampleThreads(Record):
 
 
 def sample_threads(samples: StackSamples) -> SampleThreads:
-    """Separate samples by thread; where threads are not known, by process."""
+    """Separate samples by thread; by process if threads are unknown."""
     hits = samples.profile.hits
     process_of_sample = hits.process_index.take(samples.hit_index)
-    # A CPU's samples follow each other, and its threads change less often than it is sampled.
+    # A CPU's samples are contiguous, and its threads change less often than it is sampled.
     start = sorting.run_starts(process_of_sample, samples.tid)
     key = process_of_sample.take(start).astype(np.int64) << 32
     key |= samples.tid.take(start).astype(np.int64) + 1
@@ -221,13 +227,13 @@ def sample_threads(samples: StackSamples) -> SampleThreads:
 
 
 def weights_by_event(weights: StackWeights) -> Iterator[tuple[int, StackWeights]]:
-    """Yield each event with a weight and its rows."""
+    """Yield each event with a weight, and its rows."""
     for event in sorting.distinct(weights.event).tolist():
         yield event, weights.chosen(weights.event == event)
 
 
 def main_weights(profile: CompleteProfile, weights: StackWeights) -> StackWeights:
-    """Return the rows of the first event; with waits, of all that is time: that is wall time."""
+    """Return the rows of the first event; with waits, of all timed events: that is wall time."""
     events = profile.run.events
     present = sorting.distinct(weights.event).tolist()
     if any(events[event].is_waiting for event in present):
@@ -259,7 +265,7 @@ def paths(
 
     Args:
         caller_index: i[s] of a forest, such as `StackTable`.
-        depth: i[s] the same.
+        depth: i[s].
         rows: i[n] the stacks' own frames.
 
     Returns:
@@ -291,35 +297,20 @@ def _in_62_bits(period: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.minimum(period, np.uint64(2**62)).astype(np.int64)
 
 
-def _begin_ns(profile: CompleteProfile) -> np.uint64:
-    earliest = profile.samples.time_ns.min()
-    begin = np.uint64(profile.run.begin_ns)
-    return begin if 0 < begin <= earliest else np.uint64(earliest)
+def _with_single_frames(
+    profile: CompleteProfile, hit_index: NDArray[np.int32]
+) -> tuple[StackTable, NDArray[np.int32], NDArray[np.int32] | None]:
+    """Add stacks of one frame, for samples that have none.
 
-
-def _chosen_hits(profile: CompleteProfile, detail: Detail) -> NDArray[np.bool_]:
-    if detail == "k":
-        in_kernel: NDArray[np.bool_] = profile.hits.mode == CPUMODE_KERNEL
-        return in_kernel
-    return shown_processes(profile.processes, detail).take(profile.hits.process_index)
-
-
-class _Stacks(NamedTuple):
-    """Stacks, and which of them each sample and each hit has: see `StackSamples`."""
-
-    table: StackTable
-    of_sample: NDArray[np.int32]
-    of_hit: NDArray[np.int32] | None
-
-
-def _with_single_frames(profile: CompleteProfile, hit_index: NDArray[np.int32]) -> _Stacks:
-    """Return stacks, those of one frame added for samples that have none."""
+    Returns:
+        The stacks, i32[n] that of each sample, and `StackSamples.stack_of_hit`.
+    """
     stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]  # no rows of any type
     recorded = profile.samples.stack_index if len(profile.samples) else profile.hits.stack_index
     if profile.stacks is None:
         recorded = None
     if recorded is not None and (not len(recorded) or int(recorded.min()) >= 0):
-        return _Stacks(stacks, recorded, None)
+        return stacks, recorded, None
     hits = profile.hits
     modes = int(hits.mode.max(initial=0)) + 1
     place = hits.location_index.astype(np.int64) * modes + hits.mode
@@ -335,16 +326,8 @@ def _with_single_frames(profile: CompleteProfile, hit_index: NDArray[np.int32]) 
     )
     of_sample = of_hit.take(hit_index)
     if recorded is None:
-        return _Stacks(table, of_sample, of_hit)
-    return _Stacks(table, np.where(recorded < 0, of_sample, recorded), None)
-
-
-def _distinct_rows(
-    columns: tuple[NDArray[Any], ...],
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Return the distinct rows of columns without negative values, and which one each row is."""
-    found = alike(columns)
-    return [c.take(found.row).astype(np.int64) for c in columns], found.place.astype(np.int64)
+        return table, of_sample, of_hit
+    return table, np.where(recorded < 0, of_sample, recorded), None
 
 
 def with_waits(profile: Profile) -> CompleteProfile:
@@ -380,7 +363,15 @@ def with_waits(profile: Profile) -> CompleteProfile:
         period=exact_sums(found.place, waits.length_ns.astype(np.int64), rows),
     )
     if not is_part:
-        more = _samples(waits, found.place + np.int32(len(hits)))
+        more = SampleTable(
+            hit_index=found.place + np.int32(len(hits)),
+            time_ns=waits.begin_ns,
+            cpu=waits.cpu,
+            clock=np.zeros(len(waits), np.uint8),
+            period=waits.length_ns,
+            tid=waits.tid,
+            stack_index=waits.stack_index,
+        )
         samples = appended(samples, more, np.arange(len(waits)))
     return replace(
         profile,
@@ -403,16 +394,4 @@ def waits_alone(profile: CompleteProfile) -> CompleteProfile:
             samples=gather(profile.samples, nothing),
             part_of=None,
         )
-    )
-
-
-def _samples(waits: WaitTable, hit_index: NDArray[np.int32]) -> SampleTable:
-    return SampleTable(
-        hit_index=hit_index,
-        time_ns=waits.begin_ns,
-        cpu=waits.cpu,
-        clock=np.zeros(len(waits), np.uint8),
-        period=waits.length_ns,
-        tid=waits.tid,
-        stack_index=waits.stack_index,
     )
