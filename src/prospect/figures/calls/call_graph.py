@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 _NS_PER_US = 1000
-
-
-# To less than that, sums are equal that were added up in another order.
+# Sums added up in another order differ by less.
 ORDER_DIGITS = 9
 
 
@@ -47,14 +45,14 @@ class CallGraph(Record):
     """The calls of one event.
 
     Attributes:
-        profile: the profile, completed; its hits are told apart by stack, and by whether they
-            were chosen, so that any set of rows of the forest is a set of hits.
+        profile: completed; its hits are separated by stack, and by whether they were chosen, so
+            that any set of rows of the forest is a set of hits.
         event_index: row of `RunInfo.events`.
-        labels: what each frame is called.
+        labels: of each frame.
         forest: calls by function, direct recursion folded.
         row_of_hit: i64[h] row of the forest of each hit of `profile`; -1 if not chosen.
         begin, end: i64[t] as from `subtree_ranges`.
-        self_hits, total_hits: i64[t] of each row, without and with what it calls.
+        self_hits, total_hits: i64[t] of each row, without and with its callees.
         self_s, total_s: f64[t] the same in seconds; 0 if the event has no time.
     """
 
@@ -88,7 +86,7 @@ class CallGraph(Record):
 
     @cached_property
     def outermost_rows(self) -> NDArray[np.bool_]:
-        """Which rows are not within a call of the same frame, bool[t]."""
+        """The rows that are not within a call of the same frame, bool[t]."""
         return outermost(self.forest.frame_index, self.begin, self.end)
 
     def object_path(self, frame: int) -> str:
@@ -99,7 +97,7 @@ class CallGraph(Record):
 class FrameTotals(Record):
     """The time of each frame; columns [f] of `FrameTable`'s rows.
 
-    A function that calls itself, directly or through others, is counted once for each sample.
+    A function that calls itself, directly or through others, counts once for each sample.
     """
 
     self_hits: NDArray[np.int64]
@@ -108,7 +106,7 @@ class FrameTotals(Record):
     total_s: NDArray[np.float64]
 
     def hottest(self, most: int, *, by_self: bool = False) -> NDArray[np.int64]:
-        """Return the frames with most time in all, or in themselves, most first.
+        """Return the frames with most total or own time, most first.
 
         If the event has no time, hits are used.
         """
@@ -121,7 +119,7 @@ class FrameTotals(Record):
 
 
 class Arcs(Record):
-    """Callers and callees as samples saw them; a row for each pair of frames, columns [a].
+    """Callers and callees in samples; a row for each pair of frames, columns [a].
 
     Attributes:
         caller, callee: i64 rows of `FrameTable`.
@@ -140,7 +138,7 @@ class Arcs(Record):
         return len(self.caller)
 
     def by_time(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return in which order some rows have falling time, or hits if the event has no time."""
+        """Return the order of some rows by descending time, or hits if the event has no time."""
         seconds = self.total_s.take(rows).round(ORDER_DIGITS)
         return np.lexsort((np.arange(len(rows)), -self.hits.take(rows), -seconds))
 
@@ -151,7 +149,7 @@ def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: in
     `samples` are those of all processes; `chosen`, bool[n], are the ones that count.
     """
     frames = frame_table(samples.profile)
-    if samples.profile.call_counts is None:  # which are known by function
+    if samples.profile.call_counts is None:  # these are by function
         frames = with_alike_as_one(samples.profile, frames)
     named = fold_recursion(named_forest(samples.stacks, frames))
     row = named.row_of_stack.take(samples.stack_index)
@@ -185,7 +183,7 @@ def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: in
 def _hits_by_row(
     samples: StackSamples, row: NDArray[np.int64]
 ) -> tuple[CompleteProfile, NDArray[np.int64]]:
-    """Separate hits by the row of the forest that they are in.
+    """Separate hits by their row of the forest.
 
     Returns:
         The profile with these hits, and i64[h] the row of each, -1 for none. Hits of waits are
@@ -200,7 +198,7 @@ def _hits_by_row(
     is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
     weight = samples.count
     if is_waiting.any():
-        # A wait weighs what it lasts, in microseconds: a long one and a short one are not alike.
+        # The weight of a wait is its length, in microseconds.
         waits = is_waiting.take(samples.of_hit(hits.event))
         weight = np.where(waits, samples.period // _NS_PER_US, weight)
     count = np.bincount(hit_of_sample, weight, len(distinct)).astype(np.int64)
@@ -253,8 +251,8 @@ def call_arcs(graph: CallGraph, among: NDArray[np.bool_] | None = None) -> Arcs:
 
 
 def numbers_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return bool[t + 1]: the numbers, as `CallGraph.begin` has them, in the subtrees of `rows`."""
-    # How many of their subtrees each number is in.
+    """Return bool[t + 1]: the numbers, as in `CallGraph.begin`, in the subtrees of `rows`."""
+    # How many of the subtrees contain each number.
     depth = np.zeros(len(graph.forest) + 1, np.int64)
     np.add.at(depth, graph.begin.take(rows), 1)
     np.subtract.at(depth, graph.end.take(rows), 1)
@@ -264,8 +262,7 @@ def numbers_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool
 def of_each_hit(graph: CallGraph, of_number: NDArray[Any]) -> NDArray[Any]:
     """Look up the number of each hit, [h]; 0 for hits in no row.
 
-    Args:
-        of_number: [t + 1] by number, 0 or False for the last one, which no row has.
+    `of_number` is [t + 1] by number, 0 or False for the last one, which no row has.
     """
     of_row = of_number.take(np.append(graph.begin, len(graph.forest)))
     return of_row.take(graph.row_of_hit)

@@ -1,9 +1,9 @@
 """Time with what functions called, from counted calls alone: the call graph of gprof.
 
-It needs every call counted by caller, and no stacks. A function's time is shared among its
-callers by how often each called it; functions that call each other in a circle are taken for one.
-That each call of a function takes equally long, from any caller, is this method's assumption: a
-recording with call stacks needs none.
+It needs every call counted by caller, and no stacks. A function's time is divided among its callers
+by how often each called it; functions that call each other in a circle are treated as one. The
+method assumes that all calls of a function take equally long. A recording with call stacks needs
+no such assumption.
 
 Sources: S. Graham, P. Kessler, M. McKusick, "gprof: a Call Graph Execution Profiler", SIGPLAN 1982;
 R. Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1972.
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
+    from prospect.profile.optional_tables import CallCounts
 
 
 def find_cycles(
@@ -36,11 +37,11 @@ def find_cycles(
     """Find the functions that call each other in circles.
 
     Returns:
-        The cycles, in the order of the functions by which they are entered, which are first in
-        them; and all components of the graph, callees before callers.
+        The cycles, in the order of the functions that enter them, which are their first; and all
+        components of the graph, callees before callers.
     """
     callees: list[list[int]] = [[] for _ in range(nodes)]
-    # As gprof, which puts each arc before those that it knows: its numbers of cycles are ours.
+    # In reverse, as in gprof, which puts each arc first: the numbers of cycles are the same.
     for arc in range(len(caller) - 1, -1, -1):
         callees[int(caller[arc])].append(int(callee[arc]))
     search = _Search(callees, [-1] * nodes, [0] * nodes, [False] * nodes)
@@ -52,7 +53,7 @@ def find_cycles(
 
 
 class _Search(Record, frozen=False):
-    """Tarjan's depth-first search; `order` gets the components, those that are called first."""
+    """Tarjan's depth-first search; `order` becomes the components, callees first."""
 
     callees: Sequence[Sequence[int]]
     number: list[int]
@@ -100,19 +101,18 @@ class CallShares(Record):
     """The call graph; a node is a function or, after all functions, a cycle of functions.
 
     Attributes:
-        profile: the profile, completed.
+        profile: completed.
         cycle: i64[n] the number of the cycle that a node is (in), 0 for none.
         functions: how many nodes are functions; they have the rows of the profile's functions.
-        self_s, child_s: f64[n] time in it, and in what it called; of a cycle, called outside it.
-        calls: i64[n] from others, of a cycle from outside it.
-        self_calls: i64[n] from itself, of a cycle among its members.
+        self_s, child_s: f64[n] time in it, and in its callees; for a cycle, callees outside it.
+        calls: i64[n] from others; for a cycle, from outside it.
+        self_calls: i64[n] from itself; for a cycle, among its members.
         caller, callee: i64[a] functions.
         arc_calls: i64[a].
-        arc_self_s, arc_child_s: f64[a] what the caller is charged with; of an arc into a cycle, of
-            the cycle's time. 0 within a cycle.
-        order: i64[k] the nodes that ran or were called, by falling time.
-        total_s: time of all.
-        ticks: hits of all.
+        arc_self_s, arc_child_s: f64[a] time charged to the caller; for an arc into a cycle, of the
+            cycle's time. 0 within a cycle.
+        order: i64[k] the nodes that ran or were called, by descending time.
+        total_s, ticks: time and hits of all.
     """
 
     profile: CompleteProfile
@@ -133,12 +133,12 @@ class CallShares(Record):
     ticks: int
 
     def is_inner(self, arc: int) -> bool:
-        """Return whether an arc leads from a function to itself, or to one of its cycle."""
+        """Return whether an arc is from a function to itself, or within a cycle."""
         caller, callee = int(self.caller[arc]), int(self.callee[arc])
         return caller == callee or 0 < self.cycle[caller] == self.cycle[callee]
 
     def whole_calls(self, function: int) -> int:
-        """Return the calls that arcs into a function are a part of: its own, or its cycle's."""
+        """Return the calls of a function or its cycle, of which arcs into it are a part."""
         return int(self.calls[self.head(function)])
 
     def head(self, function: int) -> int:
@@ -162,7 +162,7 @@ class CallShares(Record):
         return sorted(arcs, key=self._weight, reverse=True)
 
     def flat(self) -> list[int]:
-        """Return the functions that ran or were called, by falling own time."""
+        """Return the functions that ran or were called, by descending own time."""
         has_any = (self.self_s > 0) | (self.calls > 0)
         rows = [
             node for node in self.order[has_any.take(self.order)].tolist() if node < self.functions
@@ -176,23 +176,24 @@ class CallShares(Record):
 
 
 def has_call_shares(profile: Profile) -> bool:
-    """Return whether all there is are sums of time and every call of every function, by caller."""
+    """Return whether a profile has no more than sums of time, and every call by caller."""
     counts = profile.call_counts
     has_more = profile.stacks is not None or len(profile.samples) > 0
     return not has_more and counts is not None and counts.windows is None
 
 
 def call_shares(profile: Profile) -> CallShares:
-    """Share the time of each function among its callers, by counted calls.
+    """Divide the time of each function among its callers, by counted calls.
 
     Raises:
         UsageError: calls were not counted, or not all of them.
     """
-    if profile.call_counts is None or profile.call_counts.windows is not None:
+    counts = profile.call_counts
+    if counts is None or counts.windows is not None:
         raise UsageError("the calls of this recording were not all counted")
     profile = complete(profile)
     own_s = _own_seconds(profile)
-    caller, callee, calls = _arcs(profile)
+    caller, callee, calls = _arcs(counts, len(profile.functions))
     is_self = caller == callee
     members, topological = find_cycles(len(own_s), caller, callee)
     cycle = np.zeros(len(own_s) + len(members), np.int64)
@@ -242,15 +243,14 @@ def _own_seconds(profile: CompleteProfile) -> NDArray[np.float64]:
     return np.bincount(function, seconds, len(profile.functions)).astype(np.float64)
 
 
-def _arcs(profile: Profile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _arcs(
+    counts: CallCounts, functions: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return caller, callee and calls of each pair of functions, in the order of the counts."""
-    counts = profile.call_counts
-    if counts is None:
-        raise UsageError("this recording has no counted calls")
     callee = counts.functions.function_index.take(counts.counted_index).astype(np.int64)
     caller = counts.caller_index.astype(np.int64)
     known = np.flatnonzero((callee >= 0) & (caller >= 0))
-    room = len(profile.functions) + 1
+    room = functions + 1
     pairs, first, arc = np.unique(
         caller.take(known) * room + callee.take(known), return_index=True, return_inverse=True
     )
@@ -275,10 +275,11 @@ def _propagate(
     self_s: NDArray[np.float64],
     counted: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Charge callers, those first that call nothing.
+    """Charge callers, from the functions that call nothing upwards.
 
     Returns:
-        f64[n] what each node called, and of each arc f64[a] the callee's own part and the rest.
+        f64[n] the time of each node's callees, and of each arc f64[a] the callee's own part and the
+        rest.
     """
     child_s = np.zeros(len(self_s))
     arc_self_s, arc_child_s = np.zeros(len(arcs.calls)), np.zeros(len(arcs.calls))
@@ -306,7 +307,7 @@ def _by_time(
     labels: list[str],
     functions: int,
 ) -> NDArray[np.int64]:
-    """Order the nodes that have anything; of equal times cycles first, then most calls."""
+    """Order the nodes with any figure; for equal times cycles come first, then most calls."""
     rows = np.flatnonzero((total_s > 0) | (calls > 0) | (self_calls > 0)).tolist()
 
     def key(node: int) -> tuple[float, bool, bool, int, str]:

@@ -1,7 +1,7 @@
 """Trees of calls, from the outside in and from the inside out.
 
-At each depth, a hit is in one row at most: the rows of a depth are a partition, as estimates of
-error need them.
+At each depth, a hit is in one row at most: the rows of a depth are a partition, as error bars
+require.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from prospect.figures.calls.call_graph import CallGraph
 
     # (depth, i64[m] hits) → i64[m] their frames at that depth, -1 if their stack has ended.
-    # Each depth is asked for once, from 0 on, and only for hits that the one before had.
+    # It is called once for each depth, from 0 on, with hits that the depth before had.
     FrameAt = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
 
-_DEEPEST = 128  # of recursion through several functions more would be printed than is read
+_DEEPEST = 128  # limits the output of recursion through several functions
 
 
 class CallTree(Record):
-    """A tree to be printed: rows in the order of printing, children by falling time.
+    """A tree to print: rows in the order of printing, children by descending time.
 
     Attributes:
         labels: names of `frame`: the graph's labels, then names of processes.
@@ -44,8 +44,8 @@ class CallTree(Record):
         frame: i64[r] rows of `labels`.
         hits: i64[r] samples.
         total_s: f64[r] their time.
-        ended_s: f64[r] the part that is in no row below: a function's own time, or who called it is
-            not known, or what is below is left out.
+        ended_s: f64[r] the part that is in no row below: a function's own time, or that of unknown
+            callers, or of omitted rows.
         rows_at_depth: by depth, i64[h] row of each hit of the graph's profile, -1 for none.
     """
 
@@ -63,9 +63,9 @@ class CallTree(Record):
 
 
 def callees_tree(graph: CallGraph, share: float) -> CallTree:
-    """Return what each process called, from its outermost function on.
+    """Return the calls of each process, from its outermost function on.
 
-    Rows with less than `share` of all chosen hits are left out.
+    Rows with less than `share` of all chosen hits are omitted.
     """
     names, name_of_process = np.unique(graph.profile.processes.name, return_inverse=True)
     process = name_of_process.take(graph.profile.hits.process_index)
@@ -86,11 +86,11 @@ def callees_tree(graph: CallGraph, share: float) -> CallTree:
 def _frames_of_level(
     graph: CallGraph, rows: NDArray[np.int64], number: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the frame of the row that each number is in the subtree of, i64; -1 for none.
+    """Return the frame of the row whose subtree contains each number, i64; -1 for none.
 
     Args:
         rows: i64 rows of the forest, all of one depth.
-        number: i64 numbers of rows, as `subtree_ranges` has them.
+        number: i64 numbers of rows, as in `subtree_ranges`.
     """
     rows = rows.take(np.argsort(graph.begin.take(rows)))
     place = np.searchsorted(graph.begin.take(rows), number, side="right") - 1
@@ -99,17 +99,17 @@ def _frames_of_level(
 
 
 def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
-    """Return who called functions, from the inside out; their callees' hits count as theirs.
+    """Return the callers of functions, from the inside out; the hits include those of callees.
 
     Args:
         frames: i64 the functions. If one of them is called from another, the outermost counts.
-        share: rows with a smaller part of the functions' hits are left out.
+        share: rows with a smaller share of the functions' hits are omitted.
     """
     return _tree(graph, _outwards(graph, _outermost_row_of(graph, frames)), share)
 
 
 def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
-    """Return what functions called, from the outside in; the roots are the functions themselves.
+    """Return the callees of functions, from the outside in; the roots are the functions themselves.
 
     `frames` and `share` are as in `callers_tree`.
     """
@@ -132,14 +132,14 @@ def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -
 
 
 def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
-    """Return who called functions when they themselves were hit, from the inside out."""
+    """Return the callers of functions in hits of these functions, from the inside out."""
     frame = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
     rows = np.where(np.isin(frame, frames), graph.row_of_hit, -1)
     return _tree(graph, _outwards(graph, rows), share)
 
 
 def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
-    """Give the frames of each hit from its row of the forest on outwards, -1 after the last."""
+    """Return the frames of each hit from its row of the forest on outwards, -1 after the last."""
     frame_of_row = np.append(graph.forest.frame_index, -1)
     caller = np.append(graph.forest.caller_index, -1)
     row = row.copy()
@@ -155,7 +155,7 @@ def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
 
 
 def _outermost_row_of(graph: CallGraph, frames: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return i64[h]: the outermost row of one of `frames` that each hit is in, -1 for none."""
+    """Return i64[h]: the outermost row of one of `frames` that contains each hit, -1 for none."""
     forest = graph.forest
     is_wanted = np.isin(forest.frame_index, frames)
     found = np.full(len(forest) + 1, -1, np.int64)
@@ -168,7 +168,7 @@ def _outermost_row_of(graph: CallGraph, frames: NDArray[np.int64]) -> NDArray[np
 class _Level(Record):
     """The rows of one depth; `first` is the number of its first row in the whole tree.
 
-    `of_hit` i64[h] is the row, counted from `first`, that each hit is in; -1 for none.
+    `of_hit` i64[h] is the row of each hit, counted from `first`; -1 for none.
     """
 
     first: int
@@ -185,22 +185,15 @@ def _tree(
     share: float,
     process_names: Sequence[str] = (),
 ) -> CallTree:
-    """Grow a tree a depth at a time.
-
-    Args:
-        frame_at: asked for one depth after the other.
-        share: see above.
-        process_names: names of the frames beyond the graph's.
-    """
+    """Build a tree depth by depth; `process_names` are those of the frames beyond the graph's."""
     hits = graph.profile.hits
-    event = graph.event
-    seconds = event_seconds(event, hits.count, hits.period)
+    seconds = event_seconds(graph.event, hits.count, hits.period)
     grown: list[_Level] = []
     least = 0.0
     size = 0
     member, above = np.arange(len(hits)), np.zeros(len(hits), np.int64)
     labels = [*graph.labels, *process_names]
-    # A tree shows no objects: rows that print alike are one.
+    # A tree shows no objects: rows with the same text are one.
     alike = np.arange(len(labels))
     alike[: len(graph.labels)] = first_of_each(graph.labels)
     room = len(labels)
@@ -249,7 +242,7 @@ def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float6
         ends = is_left & ~went_on
         place = slice(level.first, level.first + len(level.parent))
         own_s[place] = np.bincount(level.of_hit[ends], seconds[ends], len(level.parent))
-    # A depth-first walk, the child with most time first, or hits where the event has no time.
+    # A depth-first walk, the child with most time first, or hits if the event has no time.
     children: dict[int, list[int]] = {}
     for row in np.lexsort((frame, -hits, -total_s.round(ORDER_DIGITS))).tolist():
         children.setdefault(int(parent[row]), []).append(row)

@@ -43,7 +43,7 @@ CALLERS = "callers"
 GRAPH = "graph"
 SECTIONS = (TOTALS, CALLEES, CALLERS, GRAPH)
 
-# A smaller part of hits without a caller is not worth a remedy: outermost functions have none.
+# A smaller share of hits without a caller needs no remedy: outermost functions have none.
 _LEAST_ALONE, _LEAST_HITS = 0.05, 10
 _WITHOUT_ROWS = (
     "Their code has no call-frame information: compile it without"
@@ -52,14 +52,13 @@ _WITHOUT_ROWS = (
 
 
 class CallsChoice(Record):
-    """The samples and sections that were asked for.
+    """The samples and sections to show.
 
     Attributes:
-        samples: whose samples count.
         sections: of `SECTIONS`, in the order of the report.
         callers_of: a function whose callers are shown instead of those of all; "" for all.
         most: how many functions are in a table.
-        share: trees leave out rows with a smaller part of the hits.
+        share: trees omit rows with a smaller share of the hits.
     """
 
     samples: SampleChoice = field(default_factory=SampleChoice)
@@ -75,9 +74,9 @@ class EventCalls(Record):
     Attributes:
         has_time: whether its hits are time.
         without_callers: hits whose stack is the function alone.
-        remedy: what would have recorded most callers in user space; "" where it is not known.
+        remedy: how to record most callers in user space; "" if unknown.
         hottest: i64[n] frames in the table of totals.
-        callees, callers, arcs: None if they were not asked for.
+        callees, callers, arcs: None if not requested.
         blocks: i64[b] frames with a block in the graph.
     """
 
@@ -102,11 +101,11 @@ class CallsView(Record):
     """Every figure about calls.
 
     Attributes:
-        profile: the profile, completed.
+        profile: completed.
         detail: the `-V` that is shown.
-        warnings: what was lost or damaged.
-        events: one of each event with chosen hits.
-        nothing: if there are none, what there is and which option shows it; else "".
+        warnings: of losses and damage.
+        events: those with chosen hits.
+        nothing: if there are none, the existing hits and the option that shows them; else "".
     """
 
     profile: CompleteProfile
@@ -121,7 +120,7 @@ def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
     """Compute every figure about calls.
 
     Raises:
-        UsageError: the recording has no call chains, or nothing is called what was asked for.
+        UsageError: the recording has no call chains, or a name without a match.
     """
     if profile.stacks is None:
         raise UsageError(
@@ -146,7 +145,8 @@ def _event_calls(
 ) -> EventCalls:
     graph = call_graph(samples, chosen, event)
     totals = frame_totals(graph)
-    hottest = totals.hottest(choice.most)
+    by_time = totals.hottest(len(graph.frames))
+    is_block = totals.total_hits.take(by_time) >= choice.share * graph.hits
     sections = choice.sections
     is_root = graph.forest.depth == 0
     return EventCalls(
@@ -155,18 +155,18 @@ def _event_calls(
         without_callers=int(graph.self_hits[is_root].sum()),
         remedy=_remedy(graph, is_root),
         totals=totals,
-        hottest=hottest,
+        hottest=by_time[: choice.most],
         callees=callees_tree(graph, choice.share) if CALLEES in sections else None,
         callers=_callers(graph, choice) if CALLERS in sections or choice.callers_of else None,
         arcs=call_arcs(graph) if GRAPH in sections else None,
-        blocks=_blocks(graph, totals, choice),
+        blocks=by_time[is_block],
     )
 
 
 def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
-    """Return what to do if a good part of hits in user space has no caller.
+    """Return a remedy if a large share of hits in user space has no caller.
 
-    It is known of copies of stacks only if they end in images without call-frame information.
+    For copies of stacks there is one only if they end in images without call-frame information.
     """
     hits = graph.profile.hits
     is_user = (hits.mode == CPUMODE_USER) & (graph.row_of_hit >= 0)
@@ -190,7 +190,7 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
 
 
 def _end_without_rows(copies: StackCopies) -> bool:
-    """Return whether most copies of stacks end in images that do not describe their frames."""
+    """Return whether most copies of stacks end in images without call-frame information."""
     is_image = np.array([*(path.startswith("/") for path in copies.paths), False])
     no_row = copies.ends.index(END_NO_ROW) if END_NO_ROW in copies.ends else len(copies.ends)
     return 2 * int(((copies.end == no_row) & is_image[copies.place]).sum()) > len(copies.end)
@@ -210,9 +210,3 @@ def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:
         wanted = functions_called(graph.profile, choice.callers_of)
         is_wanted = ~is_inlined & wanted.take(np.maximum(function, 0))
     return callers_tree(graph, np.flatnonzero(is_wanted), choice.share)
-
-
-def _blocks(graph: CallGraph, totals: FrameTotals, choice: CallsChoice) -> NDArray[np.int64]:
-    """Return the frames with their own block: those over the limit, the largest first."""
-    frames = totals.hottest(len(graph.frames))
-    return frames[totals.total_hits.take(frames) >= choice.share * graph.hits]

@@ -1,7 +1,7 @@
 """Whose code a frame is: the user's own, that of installed packages and the system, or a start.
 
-It follows from the file that the code was mapped from, by its source file where that is known, and
-by names that only standard libraries have.
+The criteria are the mapped file, the source file if it is known, and names that only standard
+libraries have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STANDARD = re.compile(
 _GO_START = ("runtime.goexit", "runtime.mcall", "runtime.main")
 _JS_FILE = re.compile(r"^JS:\S+ (\S+?)(?::\d+)*$")
 _JS_NODE = re.compile(r"^(?:node:|internal/|$)")
-# Functions in which programs and threads begin: they have all of the time, whatever it is spent on.
+# Functions in which programs and threads begin: they have all of the time in any case.
 _STARTS = re.compile(
     r"^(?:main|_start|_start_c|(?:__)?libc_start_(?:call_)?main\S*|__libc_start_\S+|__clone3?|clone3?"
     r"|start_thread|_dl_start\S*|<module>|Py_(?:Bytes)?Main|Py_RunMain|pymain_\S+"
@@ -50,7 +50,7 @@ _STARTS = re.compile(
     r"|<main>|block in <main>|<top \(required\)>)$"
 )
 MODULE = "<module>"  # the code of a Python file outside its functions
-IMPORT = "_find_and_load"  # what an import statement of Python calls, whatever it runs
+IMPORT = "_find_and_load"  # the callee of every import statement of Python
 # Parts of a function that have no own name.
 _ANONYMOUS = re.compile(
     r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>$|\{\{?closure|\{lambda|\.func\d+(?:\.\d+)*$"
@@ -65,12 +65,12 @@ def is_start(name: str) -> bool:
 
 
 def is_anonymous(name: str) -> bool:
-    """Return whether a name is that of a lambda, a comprehension or the like, within a function."""
+    """Return whether a name is that of a lambda, a comprehension or the like."""
     return bool(_ANONYMOUS.search(name))
 
 
 def is_named(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
-    """Return bool[f]: frames of user space with a name that is a function's."""
+    """Return bool[f]: frames of user space with the name of a function."""
     source = profile.functions.source.take(np.maximum(frames.function_index, 0))
     has_bounds = (frames.function_index >= 0) & np.isin(source, _NAMELESS)
     has_name = np.array([bool(name) for name in frames.name], np.bool_)
@@ -78,7 +78,7 @@ def is_named(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
 
 
 def is_own_object(profile: Profile) -> NDArray[np.bool_]:
-    """Return bool[o]: objects that are neither installed nor the system's."""
+    """Return bool[o]: objects that neither a package nor the system installed."""
     objects = profile.objects
     has_code = np.isin(objects.kind, (KIND_ELF, KIND_JIT, *SOURCE_KINDS))
     own: NDArray[np.bool_] = has_code & [not _INSTALLED.search(path) for path in objects.path]
@@ -89,7 +89,7 @@ def is_own_code(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool
     """Return bool[f]: frames of code that is neither installed nor the system's.
 
     Frames of one name and one object's name may be one (`with_alike_as_one`): they are the user's
-    if each of them is.
+    if all of them are.
     """
     kinds = profile.objects.kind
     own_object = is_own_object(profile)

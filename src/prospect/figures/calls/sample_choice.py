@@ -1,4 +1,4 @@
-"""Which samples count: filters by process, thread, CPU, object, function, entry reason and time."""
+"""Filters of samples by process, thread, CPU, object, function, entry reason and time."""
 
 from __future__ import annotations
 
@@ -31,20 +31,19 @@ if TYPE_CHECKING:
 
 
 class SampleChoice(Record):
-    """The filters that were asked for; "" and None keep everything.
+    """The filters of a user; "" and None keep everything.
 
     Names may be patterns, as ``cc1*``; those of functions also parts of them.
 
     Attributes:
         detail: `-V`.
-        process: a process's name or number.
-        thread: a thread's name or number.
+        process, thread: a name or number.
         cpus: numbers of CPUs.
         objects: the object that was hit, its path or the last part of it.
         function: the function that was hit.
         through: a function anywhere on the stack.
-        entry_reason: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells entry
-            reasons of a kind apart, as ``read`` or ``page fault``.
+        entry_reason: why the CPU was in the kernel: a kind, as ``interrupt``, or a name within a
+            kind, as ``read`` or ``page fault``.
         between_s: from when to when, in seconds since the interval began.
     """
 
@@ -63,7 +62,7 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
     """Return bool[n]: the samples that pass every filter.
 
     Raises:
-        UsageError: a name that nothing has, or a filter that the recording cannot answer.
+        UsageError: a name without a match, or a filter that the recording lacks the data for.
     """
     chosen = chosen_hits(samples.profile, choice.detail).take(samples.hit_index)
     for _, passes in _filters(samples, choice):
@@ -72,7 +71,7 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
 
 
 def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
-    """Say what there is instead if no sample passes, and which option shows it."""
+    """Return which samples there are instead if none passes, and the option that shows them."""
     asked_for = chosen_hits(samples.profile, choice.detail).take(samples.hit_index)
     filters = _filters(samples, choice)
     if not (filters and asked_for.any()):
@@ -87,7 +86,7 @@ def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
 
 
 def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Return the filters that were given: as they are typed, and bool[n] which samples pass."""
+    """Return the filters that were given, as they are typed, and bool[n] the samples that pass."""
     found = []
     if choice.process:
         passes = _called(samples, "process", choice.process, ("image", "tgid"))
@@ -122,7 +121,7 @@ def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDA
 
 
 def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
-    """Return bool[f]: the functions that are meant by a name, a pattern or a part of a name.
+    """Return bool[f]: the functions that a name, a pattern or a part of a name matches.
 
     Raises:
         UsageError: there is none.
@@ -135,10 +134,10 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
 
 
 def _called(samples: StackSamples, kind: str, what: str, words: Sequence[str]) -> NDArray[np.bool_]:
-    """Return bool[n]: the samples that one of some words of specifications can choose by `what`.
+    """Return bool[n]: the samples in which one of some words of specifications matches `what`.
 
     Raises:
-        UsageError: nothing is called that.
+        UsageError: nothing matches.
     """
     found = np.zeros(len(samples), np.bool_)
     known: list[str] = []

@@ -1,11 +1,11 @@
 """The functions that spend most with all that they call, beyond the trivial.
 
 Near the root of every stack are functions with all of the time, and below a function that calls
-one other there is a path of functions with the same time. A row for each would hide the answer.
-So a *path* follows the callee that has at least `_SAME` of a function's time, as long as there is
-one, and each path has one row: the innermost function of the user's own code on it, or, without
-any, the first one that is no dispatcher. A dispatcher is code of the system or of a package that
-spends most of its time in functions of the user, as event loops and frameworks do.
+only one other there is a path of functions with the same time. A row for each would hide the
+answer. So a *path* follows the callee that has at least `_SAME` of a function's time, as long as
+there is one, and each path has one row: the innermost function of the user's own code on it, or,
+without any, the first one that is no dispatcher. A dispatcher is code of the system or of a package
+that spends most of its time in functions of the user, as event loops and frameworks do.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 MOST_SPENDERS = 5
 _LEAST_SHARE = 0.05
-_SAME = 0.9  # of a function's time: a callee with so much is the same row
+_SAME = 0.9  # of a function's time: a callee with as much is in the same row
 _MOSTLY = 0.5  # of a dispatcher's time is in functions of the user
-_NESTED = 0.8  # of the time of a row: a callee with more says nothing new
+_NESTED = 0.8  # of the time of a row: a callee with more adds nothing
 _LEAF = 0.8  # of a function's time is its own: it is among the functions by own time
 _LONGEST_PATH = 64
 
@@ -64,7 +64,7 @@ def spenders(graph: CallGraph, totals: FrameTotals) -> list[Spender]:
 
 
 class _Choice:
-    """The state that the rules share: candidates, arcs among them, and whose code they are."""
+    """The common state of the rules: candidates, arcs between them, and whose code they are."""
 
     def __init__(self, graph: CallGraph, totals: FrameTotals) -> None:
         self._graph = graph
@@ -75,7 +75,7 @@ class _Choice:
         named = is_named(graph.profile, graph.frames)
         frames = np.flatnonzero(named & (self._amount >= max(_LEAST_SHARE * self._whole, 1e-12)))
         self._frames: list[int] = frames[np.argsort(-self._amount[frames], kind="stable")].tolist()
-        # Of other frames nobody asks whether programs begin there.
+        # Only these frames are tested for starts of programs.
         asked = [*np.flatnonzero(self._is_own).tolist(), *self._frames]
         self._starts = {row for row in asked if is_start(graph.labels[row])}
         self._frames = [frame for frame in self._frames if frame not in self._starts]
@@ -148,7 +148,7 @@ class _Choice:
         return path
 
     def _is_part(self, frame: int) -> bool:
-        """Return whether this is a lambda or the like, and nearly always called by one function."""
+        """Return whether this is a lambda or the like, with nearly all calls from one function."""
         caller, amount = self._caller.get(frame, (-1, 0.0))
         return (
             caller >= 0
@@ -159,9 +159,9 @@ class _Choice:
     def _is_main(
         self, frame: int, path: list[int], below: NDArray[np.float64], _: dict[int, Spender]
     ) -> bool:
-        """Return whether other functions of the user say more than this one.
+        """Return whether other functions of the user are more informative than this one.
 
-        It has a path to one of them, or all of the time, and they spend it.
+        It has a path to one of them, or it has all of the time, and they spend it.
         """
         names = self._graph.labels
         return bool(min(self._amount[frame], below[frame]) >= _SAME * self._whole) or any(
@@ -172,16 +172,16 @@ class _Choice:
     def _is_dispatcher(
         self, frame: int, path: list[int], below: NDArray[np.float64], found: dict[int, Spender]
     ) -> bool:
-        """Return whether installed code runs the user's, or says nothing besides other rows."""
+        """Return whether installed code runs the user's, or adds nothing to other rows."""
         is_import = self._graph.labels[frame] == IMPORT
         if not is_import and below[frame] >= _MOSTLY * self._amount[frame]:
             return True
         return any(one in found for one in path) or self._is_nested(frame, found)
 
     def _is_leaf(self, frame: int) -> bool:
-        """Return whether a function's own time, with what is inlined in it, is nearly all it has.
+        """Return whether a function's own time, with its inlined functions, is nearly all it has.
 
-        An inlined function is in no table of own time, so it is never one.
+        An inlined function is in no table of own time, so it never is one.
         """
         is_function = self._graph.frames.function_index[frame] >= 0
         return bool(is_function and self._own[frame] >= _LEAF * self._amount[frame])

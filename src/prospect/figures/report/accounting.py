@@ -1,10 +1,10 @@
-"""Sampled time compared with the kernel's own accounting of the same interval; what profiling cost.
+"""Sampled time compared with the kernel's own accounting of the same interval; cost of profiling.
 
 `RunInfo.accounting` holds /proc/stat's and getrusage(2)'s seconds; the two times of a row ought to
-agree. Kernels differ in what they book as interrupts. Most measure them
-(CONFIG_IRQ_TIME_ACCOUNTING): their time is in /proc/stat's irq and softirq columns, and in no
-process's time. The others ask at each tick what was interrupted, which is never an interrupt: irq
-stays 0, softirqs are in the processes' time, and what arrives at an idle CPU is in neither.
+agree. Kernels account interrupts differently. Most measure them (CONFIG_IRQ_TIME_ACCOUNTING): their
+time is in /proc/stat's irq and softirq columns, and in no process's time. The others look at each
+tick at the interrupted context, which is never an interrupt: irq stays 0, softirqs are in the
+processes' time, and interrupts of an idle CPU are in neither.
 Source: proc(5) "/proc/stat", getrusage(2) RUSAGE_CHILDREN; ``kernel/sched/cputime.c``
 irqtime_account_irq(), irqtime_account_process_tick(), account_process_tick() (Linux 6.18).
 """
@@ -42,12 +42,12 @@ _RUSAGE = "getrusage"
 
 
 class AccountedTime(Record):
-    """One kind of time: what sampling says and what the kernel says.
+    """One kind of time, from samples and from the kernel.
 
     Attributes:
-        sampled_s: from samples; None if samples cannot show it.
+        sampled_s: None if samples cannot show it.
         accounted_s: from the kernel.
-        source: which file or call the kernel's accounting is from.
+        source: the file or system call of the kernel's accounting.
     """
 
     name: str
@@ -59,9 +59,9 @@ class AccountedTime(Record):
 def accounted_times(
     profile: ProfileByFunction, totals: ProcessTotals, event: EventInfo
 ) -> tuple[AccountedTime, ...]:
-    """Pair sampled seconds of an event with accounted ones, as far as the recording holds any."""
+    """Pair sampled seconds of an event with accounted ones, if the recording has any."""
     accounting = profile.run.accounting
-    # The tick never finds an interrupt at work: any time of theirs was measured.
+    # The tick never runs within an interrupt, so any time of interrupts was measured.
     is_apart = bool((_seconds(accounting, "irq_s") or 0) > 0) and bool(
         totals.hits[:, MODE_INTERRUPT].any()
     )
@@ -87,7 +87,7 @@ def _machine_times(
 ) -> list[AccountedTime]:
     """Return the rows of the whole machine.
 
-    Both samples and the kernel count interrupts separately if `is_apart`.
+    If `is_apart`, both samples and the kernel count interrupts separately.
     """
     is_zero = kernel_part(profile.processes) == PART_PROCESS_ZERO
     user_s = float(totals.seconds[:, MODE_USER].sum())
@@ -116,7 +116,7 @@ def _system_times(
     """Yield name, sampled time and accounted time of the rows that interrupts may be in."""
     kernel, interrupt = seconds[:, MODE_KERNEL], seconds[:, MODE_INTERRUPT]
     if is_apart:
-        # The work of ksoftirqd is booked as a softirq.
+        # The kernel accounts ksoftirqd's work as softirqs.
         is_softirq = is_ksoftirqd(profile.processes)
         system_s = float(kernel[~is_zero & ~is_softirq].sum())
         yield "System", system_s, ("system_s",)
@@ -138,22 +138,22 @@ _NS = 1e-9
 
 
 class Cost(Record):
-    """Something that cost time: seconds, and the share of all CPUs' time, None if unknown."""
+    """A cost in seconds, and as a share of all CPUs' time, None if unknown."""
 
     seconds: float
     share: float | None
 
 
 class OwnCost(Record):
-    """The cost of the recorder; None if the recording does not say.
+    """The cost of the recorder; None if unknown.
 
     Attributes:
-        recorder: their time.
-        recorder_accounted_s: its processor time by getrusage(2), start and end included.
-        sampling: the time that taking all samples took: no more than all CPUs had.
+        recorder: the time of its hits.
+        recorder_accounted_s: its CPU time by getrusage(2), start and end included.
+        sampling: the time of taking all samples, at most that of all CPUs.
         sampling_spread_s: half the width of its 95 % interval, which is within the CPUs' time.
         sample_cost_ns: of one sample as measured, the mean of those taken.
-        counted_calls: the time that counting system calls took.
+        counted_calls: the time of counting system calls.
     """
 
     recorder_hits: int | None
@@ -166,7 +166,7 @@ class OwnCost(Record):
 
 
 def own_cost(profile: ProfileByFunction) -> OwnCost:
-    """Add up what a completed profile knows of its own cost."""
+    """Add up the known costs of a completed profile."""
     is_recorder = profile.processes.is_recorder
     by_recorder = is_recorder.take(profile.hits.process_index)
     hits = int(profile.hits.count[by_recorder].sum()) if is_recorder.any() else None
@@ -178,7 +178,7 @@ def own_cost(profile: ProfileByFunction) -> OwnCost:
     elsewhere = int(count.sum()) - in_kernel
     measured_s = (elsewhere * user_ns + in_kernel * kernel_ns) * _NS
     cpu_s = _cpu_s(profile)
-    # A sample at high rates finds warm caches, and costs less than one that was measured alone.
+    # At high rates caches are warm, and a sample costs less than one that was measured alone.
     sampling_s = measured_s if cpu_s is None else min(measured_s, cpu_s)
     calls = profile.syscalls
     accounted = [_known(profile, f"recorder_{part}_s") for part in ("user", "system")]
@@ -196,12 +196,9 @@ def own_cost(profile: ProfileByFunction) -> OwnCost:
 
 
 def _spread_s(profile: ProfileByFunction, sampling_s: float, relative: float) -> float:
-    """Return how far the cost of sampling may be off: it is neither below 0 nor above all time.
+    """Return the error of the cost of sampling; cost ± error is within 0 and all CPUs' time.
 
-    Args:
-        profile: of which all CPUs' time is known or not.
-        sampling_s: the cost.
-        relative: how far a sample in user space may be off, taken to be the same in the kernel.
+    `relative` is the relative error of a sample in user space; the kernel's is assumed to be equal.
     """
     spread_s = sampling_s * relative
     most_s = profile.run.wall_seconds * profile.run.cpus
@@ -211,10 +208,7 @@ def _spread_s(profile: ProfileByFunction, sampling_s: float, relative: float) ->
 
 
 def _known(profile: ProfileByFunction, key: str) -> float:
-    value = profile.run.accounting.get(key)
-    if isinstance(value, (int, float)) and math.isfinite(value) and value > 0:
-        return float(value)
-    return 0.0
+    return max(_seconds(profile.run.accounting, key) or 0.0, 0.0)
 
 
 def _hits_s(profile: ProfileByFunction, chosen: NDArray[np.bool_]) -> float:

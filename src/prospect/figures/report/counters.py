@@ -1,4 +1,4 @@
-"""The counters of "Statistics of Run": what the recorder counted, and what the profile amounts to.
+"""The counters of "Statistics of Run": the recorder's counters, and those of the profile.
 
 docs/schema.md lists them.
 """
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def run_counters(profile: CompleteProfile) -> dict[str, float]:
-    """Count what Statistics of Run shows, over all events.
+    """Return the counters of Statistics of Run, over all events.
 
-    Counters of the recorder are passed on; those that the profile itself gives replace them, so
-    that `user_hits` + `system_hits` + `unknown_hits` = `samples` holds whatever was recorded.
+    Counters of the profile itself replace those of the recorder, so that `user_hits` +
+    `system_hits` + `unknown_hits` = `samples` holds for any recording.
     """
     counters: dict[str, float] = dict(profile.run.statistics)
     if len(profile.losses.lost):
@@ -59,11 +59,12 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
 
 
 def sample_traces(profile: CompleteProfile) -> dict[str, float | None]:
-    """Return the counters of OProfile's kernel module of 2002, which `--classic` shows as well.
+    """Return the counters of OProfile's kernel module of 2002, which `--classic` also shows.
 
     It counted samples of one process and address in its own table, and sent (process, address,
-    count). The kernel sends each sample by itself today: these are the figures of such a table.
-    None means that nothing counts it: perf events do not report that a kernel module was loaded.
+    count). Today the kernel sends each sample by itself: these are the figures of such a table.
+    None is for counters that do not exist: perf events do not report that a kernel module was
+    loaded.
     """
     hits = profile.hits
     _, (count,) = group_sums(
@@ -82,12 +83,11 @@ def lost_samples(profile: Profile, records: int) -> int:
     """Return how many of the lost records were samples.
 
     The event of a CPU's first clock reports mappings and tasks as well, and the kernel counts all
-    that it loses together (PERF_FORMAT_LOST). The other clocks lose samples only. All share one
-    buffer, so a sample of the first clock was lost as often as one of the others; if there are
-    no others, as many samples as were due and are not there may have been lost.
+    its losses together (PERF_FORMAT_LOST). The other clocks lose samples only. All share one
+    buffer, so a sample of the first clock was lost as often as one of the others. If there are no
+    others, all missing samples may have been lost.
 
-    Args:
-        records: all records that were lost; the answer where their kinds are not known.
+    `records` is how many records were lost, and the result if their kinds are unknown.
     """
     clocks = profile.clocks
     ticks = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns

@@ -1,4 +1,4 @@
-"""Which functions a report disassembles: those of its tables, as far as they are shown."""
+"""The functions that a report disassembles: those of its tables that it shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERY_FUNCTION = 2
 
 
 class DisassemblyChoice(Record):
-    """Which functions of a report are disassembled.
+    """The functions of a report to disassemble.
 
     Attributes:
         detail: `-V`.
@@ -44,7 +44,7 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
     """Return i64[c] the functions that a report of `choice` disassembles, each once.
 
     Raises:
-        UsageError: an unknown detail, or a threshold that is no time.
+        UsageError: an unknown detail, or an invalid threshold.
     """
     thresholds_s = choice.user_threshold_s, choice.kernel_threshold_s
     with ReportView(profile, choice.detail, *thresholds_s) as view:
@@ -54,7 +54,7 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
             for table in _tables(event)
         ]
     functions = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
-    # The last rows of a completed profile are for what is missing, which has no code.
+    # The last rows of a completed profile are for missing ones, without code.
     return functions[functions < len(profile.functions)]
 
 

@@ -1,8 +1,8 @@
-"""Figures of events: several side by side, and the data that event sources attach to samples.
+"""Figures of events: several next to each other, and the data that event sources attach to samples.
 
 Events count different things, so rows of several are ordered by shares of an event, never by sums
-over events. Data are shown by event: how numbers are distributed, where most of each comes from,
-and how often each text occurs.
+over events. Data are shown by event: the distribution of numbers, the functions with most of each,
+and the frequency of each text.
 """
 
 from __future__ import annotations
@@ -47,12 +47,10 @@ class SideBySide(Record):
 
 
 def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail) -> SideBySide:
-    """Return the hits of functions in the processes that `-V detail` looks at.
+    """Return the hits of functions in the processes of `-V detail`, by event.
 
-    Args:
-        profile: completed: each index of each table is a row.
-        events: rows of `RunInfo.events`, ascending.
-        detail: as in `ReportView`; "k" is the kernel's code in all processes.
+    `events` are rows of `RunInfo.events`, ascending. Detail "k" is the kernel's code in all
+    processes.
     """
     table = profile.hits
     chosen = chosen_by_detail(profile.processes, detail).take(table.process_index)
@@ -77,7 +75,7 @@ _HIGH = 95
 
 
 class FunctionPart(NamedTuple):
-    """The part of a column's sum that a function has."""
+    """A function's share of a column's sum."""
 
     function: str
     samples: int
@@ -86,7 +84,7 @@ class FunctionPart(NamedTuple):
 
 
 class NumberFigures(NamedTuple):
-    """How a column of numbers is distributed; `functions` are those with most of its sum."""
+    """The distribution of a column of numbers, and the functions with most of its sum."""
 
     name: str
     samples: int
@@ -98,7 +96,7 @@ class NumberFigures(NamedTuple):
 
 
 class TextFigures(NamedTuple):
-    """How often each text occurs in a column, most first: text, samples, share."""
+    """The frequency of each text in a column, most first: text, samples, share."""
 
     name: str
     samples: int
@@ -109,8 +107,8 @@ class DataFigures(NamedTuple):
     """The figures of an event's samples.
 
     Attributes:
-        source: who decoded them.
-        samples: those of the processes that `-V` asks for.
+        source: the plug-in that decoded them.
+        samples: those of the processes that `-V` chooses.
         numbers, texts: of its columns that have values.
     """
 
@@ -122,7 +120,7 @@ class DataFigures(NamedTuple):
 
 
 def data_figures(profile: CompleteProfile, detail: Detail) -> tuple[DataFigures, ...]:
-    """Return the figures of each event whose samples' raw data was decoded."""
+    """Return the figures of each event with decoded raw data of samples."""
     if not profile.sample_data or not len(profile.samples):
         return ()
     chosen = chosen_hits(profile, detail)

@@ -1,8 +1,8 @@
-"""Tables of functions: of each process and mode, and the kernel's, whole and by whom it worked for.
+"""Tables of functions: of each process and mode, and the kernel's, whole and by part.
 
-The heaviest function is first; a threshold says how far a table is shown. The kernel's parts
-(kernel threads, user processes, process zero) are checked to sum up to the whole. docs/report.md
-says what the columns mean.
+The heaviest function is first; a threshold limits how far a table is shown. The kernel's parts
+(kernel threads, user processes, process zero) add up to the whole, which is checked. docs/report.md
+explains the columns.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ class FunctionProfile(CutRows):
 class FunctionProfiles(Record):
     """The function tables of all groups, as slices of common columns (see `FunctionProfile`).
 
-    `start` is i64[g + 1]: where each group's rows begin. `hits_sum` i64[g] and `seconds_sum`
-    f64[g] are the groups' totals. `row_of_hit` is i32 the row of each hit of the profile, -1 for
-    none: what makes any other column of the tables.
+    Attributes:
+        start: i64[g + 1] where each group's rows begin.
+        hits_sum, seconds_sum: i64[g] and f64[g] of the groups.
+        row_of_hit: i32 the row of each hit of the profile, -1 for none.
     """
 
     function: NDArray[np.int64]
@@ -99,7 +100,7 @@ def function_tables(
     )
     seconds = event_seconds(hits.event, count, period)
     weight = event_weight(hits.event, count, period)
-    # Rows of a group are in the order of functions, and so are those alike in weight and hits.
+    # Ties in weight and hits stay in the order of functions.
     order = falling_within(of_group, weight, count)
     of_group, function, count = of_group.take(order), function.take(order), count.take(order)
     seconds, weight = seconds.take(order), weight.take(order)
@@ -117,7 +118,7 @@ def function_tables(
         share=share,
         accumulated=accumulated,
         start=start,
-        hits_sum=_segment_sums(count, start),
+        hits_sum=np.diff(np.append(np.int64(0), np.cumsum(count)).take(start)),
         seconds_sum=np.bincount(of_group, seconds, group_count).astype(np.float64),
         has_time=event_has_time(hits.event),
         row_of_hit=rows_of_rows(hits.row_of_hit, row),
@@ -136,12 +137,6 @@ def _shares(
     return weight / divisor, (running[1:] - before) / divisor
 
 
-def _segment_sums(column: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    running = np.append(np.int64(0), np.cumsum(column))
-    sums: NDArray[np.int64] = np.diff(running.take(start))
-    return sums
-
-
 PART_KERNEL_THREADS = 0
 PART_USER_PROCESSES = 1
 PART_PROCESS_ZERO = 2
@@ -156,8 +151,8 @@ class KernelProfiles(Record):
     Attributes:
         whole: the functions of all kernel hits.
         parts: (name, functions) of the three parts, and of "no process" if there is any.
-        row_of_hit: i32 of each hit of the profile its row of `whole`, -1 for none.
-        part_row_of_hit: i32 its row of the parts' functions, concatenated.
+        row_of_hit: i32 row of `whole` of each hit of the profile, -1 for none.
+        part_row_of_hit: i32 its row of the parts' concatenated functions.
     """
 
     whole: FunctionProfile
@@ -181,7 +176,7 @@ def _ranked(table: FunctionProfile, row_of_hit: NDArray[np.integer]) -> RankedRo
 
 
 def kernel_part(processes: ProcessTable) -> NDArray[np.int64]:
-    """Return i64[p]: the PART_* that kernel hits of each process belong to."""
+    """Return i64[p]: the PART_* of each process's kernel hits."""
     part = np.full(len(processes), PART_USER_PROCESSES, np.int64)
     part[processes.is_kernel_thread] = PART_KERNEL_THREADS
     part[processes.pid == 0] = PART_PROCESS_ZERO
@@ -193,7 +188,7 @@ def kernel_profiles(processes: ProcessTable, hits: EventHits, threshold_s: float
     """Build the kernel's profile and its parts.
 
     Raises:
-        RenderError: the parts do not sum up to the whole, which would be a defect here.
+        RenderError: the parts do not add up to the whole, which is a defect here.
     """
     is_kernel = is_kernel_mode(hits.mode)
     of_all = function_tables(hits, np.where(is_kernel, 0, -1), 1)
@@ -208,7 +203,7 @@ def kernel_profiles(processes: ProcessTable, hits: EventHits, threshold_s: float
 
 
 def check_sum(whole: FunctionProfile, parts: Sequence[FunctionProfile]) -> None:
-    """Assert that the parts of the kernel's profile sum up to the whole, function by function.
+    """Check that the parts of the kernel's profile add up to the whole, function by function.
 
     Raises:
         RenderError: they do not.

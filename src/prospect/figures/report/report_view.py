@@ -1,7 +1,6 @@
-"""The figures of a report that are counted from its samples, each when it is first read.
+"""The figures of a report that are counted from its samples, each computed when first read.
 
-`prospect.estimate.finished_report` adds what is estimated of them. docs/report.md says what they
-mean.
+`prospect.estimate.finished_report` adds the estimates. docs/report.md explains the figures.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo, Throttled
 
-# A command that starts others to do the work, as make does, has less of it than this.
+# A command that starts others to do the work, as make does, has a smaller share of it.
 _SMALL_PART = 0.1
 
 
@@ -91,13 +90,13 @@ class EventView:
 
     @cached_property
     def _is_chosen(self) -> NDArray[np.bool_]:
-        """Which processes `-V` chooses, bool[p]."""
+        """The processes that `-V` chooses, bool[p]."""
         return chosen_by_detail(self.report.profile.processes, self.report.detail)
 
     @cached_property
     def _is_detailed(self) -> NDArray[np.bool_]:
-        # The command is what was asked about: shown even where it took no time to speak of. If
-        # nothing is to be left out, every process that ran is shown.
+        # The command is shown even if it took hardly any time. Without thresholds, every process
+        # that ran is shown.
         report, processes = self.report, self.report.profile.processes
         is_shown = self.processes.kept | processes.is_command
         if not (report.user_threshold_s or report.kernel_threshold_s):
@@ -106,7 +105,7 @@ class EventView:
 
     @property
     def has_time(self) -> bool:
-        """Whether its hits are worth seconds."""
+        """Whether its hits are time."""
         return event_has_time(self.event)
 
     @cached_property
@@ -142,7 +141,7 @@ class EventView:
 
     @cached_property
     def kernel(self) -> KernelProfiles | None:
-        """The kernel's profiles; None if `-V` asks for none."""
+        """The kernel's profiles; None if `-V` chooses none."""
         report = self.report
         if report.detail not in ("4", "k"):
             return None
@@ -170,12 +169,12 @@ class EventView:
 
     @cached_property
     def chosen_calls(self) -> SyscallRows:
-        """Those of all processes that `-V` chooses together, shown or not."""
+        """Those of all processes together that `-V` chooses, shown or not."""
         return self.calls.of_processes(self._is_chosen)
 
     @property
     def accounted(self) -> tuple[AccountedTime, ...]:
-        """Sampled time and the kernel's own accounting of the same, as far as there is any."""
+        """Sampled time and the kernel's own accounting of the same, if there is any."""
         if not self.has_time:
             return ()
         return accounted_times(self.report.by_function, self.processes, self.event)
@@ -197,12 +196,12 @@ class EventView:
         return self.report.user_threshold_s, self.report.kernel_threshold_s
 
     def function_rows(self, process: int, mode: int) -> slice:
-        """Return where the functions of one mode of one process are in `functions`."""
+        """Return the rows in `functions` of one mode of one process."""
         group, start = process * MODE_COUNT + mode, self.functions.start
         return slice(int(start[group]), int(start[group + 1]))
 
     def ranked_functions(self) -> RankedRows:
-        """Return the rows of `functions`: each process's and mode's are ranked apart."""
+        """Return the rows of `functions`: each process and mode is ranked separately."""
         tables = self.functions
         length = np.diff(tables.start)
         is_user = np.arange(len(length)) % MODE_COUNT == MODE_USER
@@ -215,8 +214,7 @@ class EventView:
     def shown_functions(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many rows each of these tables shows, i64[g].
 
-        Args:
-            groups: i64[g] processes times MODE_COUNT, plus the mode.
+        `groups`, i64[g], are processes times MODE_COUNT, plus the mode.
         """
         tables = self.functions
         begin, length = tables.start[groups], np.diff(tables.start)[groups]
@@ -240,12 +238,12 @@ class EventView:
 class ReportView:
     """The figures of a report.
 
-    Its events refer to it: use it in a ``with`` statement, which lets go of them. Else large
-    profiles stay in memory until the garbage collector comes.
+    Its events refer to it. A ``with`` statement removes them; otherwise large profiles stay in
+    memory until the next garbage collection.
 
     Attributes:
-        profile: the profile, completed: each index of each table is a row.
-        asked: the `-V` that was asked for.
+        profile: completed.
+        asked: the `-V` of the user.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
     """
 
@@ -256,15 +254,15 @@ class ReportView:
         user_threshold_s: float = 0.02,
         kernel_threshold_s: float = 0.02,
     ) -> None:
-        """Check what is asked for.
+        """Check the options.
 
         Args:
             detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
-            user_threshold_s: `-m`: user time under which rows are left out.
+            user_threshold_s: `-m`: rows with less user time are left out.
             kernel_threshold_s: `-k`: the same for kernel time.
 
         Raises:
-            UsageError: an unknown detail, or a threshold that is no time.
+            UsageError: an unknown detail, or an invalid threshold.
         """
         if detail not in DETAILS:
             raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
@@ -284,12 +282,12 @@ class ReportView:
 
     @cached_property
     def by_function(self) -> ProfileByFunction:
-        """The same with fewer hits: what knows no addresses is computed from these."""
+        """The same with fewer hits, for figures without addresses."""
         return by_function(self.profile)
 
     @cached_property
     def detail(self) -> Detail:
-        """The `-V` that is shown; differs from what was asked for if no command is known."""
+        """The `-V` that is shown; differs from the user's if no command is known."""
         return shown_detail(self.profile.processes, self.asked)
 
     def present_events(self) -> list[int]:
@@ -308,7 +306,7 @@ class ReportView:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Things that this run could not see, and how to get them."""
+        """Limits of this run, with their remedies."""
         events = [view.event for view in self.events]
         return (
             *run_notes(self.profile, events, asked=self.asked, shown=self.detail),
@@ -323,7 +321,7 @@ class ReportView:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on what was lost or damaged."""
+        """Sentences on losses and damage."""
         return run_warnings(self.profile, self.counters)
 
     @cached_property
@@ -338,7 +336,7 @@ class ReportView:
 
     @cached_property
     def ended_by_exec(self) -> NDArray[np.bool_]:
-        """Which rows' process went on as another program, bool[p]."""
+        """The rows that an exec of the process ended, bool[p]."""
         return ended_by_exec(self.profile.processes)
 
     @cached_property
@@ -366,7 +364,7 @@ class ReportView:
 
     @property
     def is_widened(self) -> bool:
-        """Whether every process is shown though the command's own were asked for."""
+        """Whether every process is shown although only the command's were requested."""
         return is_widened(self.profile.run, self.asked, self.detail)
 
     @cached_property
@@ -393,7 +391,7 @@ class ReportView:
         return is_cut or profile.stack_copies is not None
 
     def memory_map(self, process: int) -> MemoryMap:
-        """Return what a process had mapped, in the order of addresses."""
+        """Return the mappings of a process, in the order of addresses."""
         profile, rows = self.profile, self.mapping_rows.rows(process)
         hit, paths = profile.mappings, profile.objects.path
         unhit = profile.unhit_mappings(process) if profile.unhit_mappings else MemoryMap.empty()
@@ -413,7 +411,7 @@ class ReportView:
 
 
 def _descendants_note(profile: CompleteProfile, view: EventView, shown: Detail) -> tuple[str, ...]:
-    """Say what shows the processes that COMMAND started, where they did nearly all of the work."""
+    """Name the option for COMMAND's descendants, if they did nearly all of the work."""
     seconds = view.processes.seconds.sum(axis=1)
     own_s = float(seconds[profile.processes.is_command].sum())
     whole_s = float(seconds[profile.processes.is_descendant].sum())

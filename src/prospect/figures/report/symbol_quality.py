@@ -1,9 +1,9 @@
 """Symbol quality: how many hits have a name and from where, how many have none and why.
 
-Each source that can be mended lists the objects with most of its hits. There is a hint for each
-runtime with a good part of the samples in functions without names. The name of an image with hits
-tells the runtime of a process; if there is none, the name of the process does. Command lines are
-not read.
+Each source with a remedy lists the objects with most of its hits. There is a hint for each runtime
+with a large share of samples in functions without names. The name of an image with hits identifies
+the runtime of a process; if there is none, the name of the process does. Command lines are not
+read.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _OBJECTS_SHOWN = 5
 class ObjectHits(Record):
     """Hits of one name source in one object (`object_index` is a row of the objects).
 
-    Anonymous memory is many processes' own under one name: there `process_index` is the row of the
-    process whose hits they are, elsewhere -1.
+    Anonymous memory of all processes has one name: there `process_index` is the row of the process
+    with the hits, elsewhere -1.
     """
 
     object_index: int
@@ -59,9 +59,9 @@ class SourceHits(Record):
     """Hits whose names came from one source, or have none for one reason.
 
     Attributes:
-        source: where the name came from, or why there is none.
-        share: part of all hits, 0 to 1.
-        objects: the objects with the most hits, heaviest first; empty if nothing needs mending.
+        source: of the name, or the reason why there is none.
+        share: of all hits, 0 to 1.
+        objects: those with the most hits, heaviest first; empty if there is no remedy.
         objects_left_out: how many further objects there are.
     """
 
@@ -74,7 +74,7 @@ class SourceHits(Record):
 
 
 class SymbolQuality(Record):
-    """Hits with and without a name; `sources` has named ones first, each part by falling hits."""
+    """Hits with and without a name; `sources` has named ones first, each part by descending hits."""
 
     hits: int
     named_hits: int
@@ -82,7 +82,7 @@ class SymbolQuality(Record):
 
 
 def symbol_quality(profile: ProfileByFunction, hits: EventHits) -> SymbolQuality:
-    """Sum an event's hits by the source of their names."""
+    """Add up an event's hits by the source of their names."""
     source = profile.functions.source.astype(np.int64)
     object_index = profile.functions.object_index.astype(np.int64)
     in_object = object_index.take(hits.function)
@@ -119,7 +119,7 @@ def symbol_quality(profile: ProfileByFunction, hits: EventHits) -> SymbolQuality
     )
 
 
-# A smaller part of what is asked for is not worth a sentence.
+# A smaller share of the samples gets no sentence.
 _LEAST_SHARE = 0.05
 _LEAST_HITS = 10
 # Minor versions of CPython 3 whose frames are read: from the first on, and from the second on in
@@ -128,7 +128,7 @@ OLDEST_PYTHON, ANY_BUILD_SINCE = 8, 13
 OLDEST_RUBY = (2, 7)
 # An interpreter that has no option to name its functions gets a hint from this share on.
 _LEAST_SHARE_TO_EXPLAIN = 0.5
-# The place of a runtime's functions without names: memory without a file, its image, or both.
+# Places of a runtime's functions without names: memory without a file, its image, or both.
 _JIT, _PYTHON, _BOTH = range(3)
 _JIT_PAGE, _PYTHON_PAGE = "docs/jit.md", "docs/python-functions.md"
 _RUNTIMES_PAGE = "docs/runtimes.md"
@@ -138,7 +138,7 @@ class RuntimeHint(NamedTuple):
     """An option that names a runtime's functions, or the reason that there is none.
 
     Attributes:
-        share: of the samples asked for, in functions of this runtime without names.
+        share: of the samples, in functions of this runtime without names.
         short: the same in one line.
         sentence: for the notes.
     """
@@ -149,9 +149,9 @@ class RuntimeHint(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A runtime in the processes that are asked for: its image's file name, and a process of it.
+    """A runtime in the chosen processes: its image's file name, and a process of it.
 
-    `is_compiled` is whether much of its time is in code that it compiled.
+    `is_compiled` is whether much of its time is in compiled code.
     """
 
     file: str
@@ -162,7 +162,7 @@ class _Found(NamedTuple):
 
 
 class _Runtime(NamedTuple):
-    """A runtime: its image's name, which hits have no names, and what names them.
+    """A runtime: its image's name, the hits without names, and their remedy.
 
     `advice` returns the remedy in a few words, "" for none, and more words about it. `source` is
     the kind of objects with functions of it.
@@ -207,7 +207,7 @@ def _of_python(found: _Found) -> tuple[str, str]:
 
 
 def _of_node(found: _Found) -> tuple[str, str]:
-    """Return the remedy, and what else names JavaScript functions."""
+    """Return the remedy, and alternatives."""
     by_node = "node --perf-basic-prof"
     more = (
         "or --perf-prof, for their instructions too; with --interpreted-frames-native-stack"
@@ -324,7 +324,7 @@ _RUNTIMES = (
 
 
 def runtime_hints(profile: ProfileByFunction, detail: Detail) -> tuple[RuntimeHint, ...]:
-    """Return which runtimes' functions have no names, and what would name them."""
+    """Return the runtimes whose functions have no names, and their remedies."""
     functions, objects, hits = profile.functions, profile.objects, profile.hits
     chosen = chosen_hits(profile, detail)
     chosen &= ~profile.processes.is_recorder.take(hits.process_index)
@@ -347,7 +347,7 @@ def runtime_hints(profile: ProfileByFunction, detail: Detail) -> tuple[RuntimeHi
     images = [
         [row for row, file in files.items() if one.image.fullmatch(file)] for one in _RUNTIMES
     ]
-    # All time of a process may be in compiled code: then only its name tells the runtime.
+    # All time of a process may be in compiled code: then only its name identifies the runtime.
     is_known = hits_of(np.isin(object_index, [*chain.from_iterable(images)])) > 0
     is_unknown = (nameless >= least) & ~is_known
     unknown = np.flatnonzero(is_unknown).tolist()
@@ -380,7 +380,7 @@ def runtime_hints(profile: ProfileByFunction, detail: Detail) -> tuple[RuntimeHi
 
 
 def _named_rows(profile: ProfileByFunction, rows: list[int], image: re.Pattern[str]) -> list[int]:
-    """Return which of these processes have the name of a runtime: Java's is not its image's."""
+    """Return the processes with the name of a runtime: Java's is not its image's."""
     is_java = image.fullmatch("libjvm.so") is not None
     name = profile.processes.name
     return [row for row in rows if image.fullmatch(name[row]) or (is_java and name[row] == "java")]
@@ -393,7 +393,7 @@ def _hint(what: str, share: float, remedy: str, more: str, page: str) -> Runtime
 
 
 def _hit_files(profile: ProfileByFunction, function: NDArray[np.integer]) -> dict[int, str]:
-    """Return the file names of the images that were hit, by their rows."""
+    """Return the file names of the images with hits, by their rows."""
     objects = profile.objects
     rows = distinct(profile.functions.object_index.take(distinct(function)).astype(np.int64))
     kinds = objects.kind.tolist()

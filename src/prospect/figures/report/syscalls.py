@@ -1,8 +1,7 @@
 """Section 2, System Calls: kernel time by call from samples, and counts of calls.
 
-Samples say how long the CPU worked for a call; counts (--count-syscalls) say how often it was made
-and how long callers were inside, waiting included. The one is an estimate, the other exact; neither
-can be had from the other.
+Samples estimate how long the CPU worked for a call. Counts (--count-syscalls) are exact: how often
+it was made, and how long callers were inside, waiting included.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class SyscallRows(Record):
     """A row a system call: those with the most CPU time first, then with the most time inside.
 
     Attributes:
-        name: list[str] as user space knows the call; in brackets what is none by name.
+        name: of the call in user space; in brackets for unknown calls.
         hits: i64[c] samples in it.
-        sampled_s: f64[c] seconds that the CPU worked for it, by these samples.
+        sampled_s: f64[c] CPU seconds, by these samples.
         share: f64[c] of the kernel time of the process or the system; 0.0 if there is none.
         calls: i64[c] that began in the interval; 0 if nothing was counted, as all below.
         compat_calls: i64[c] of these, through the 32-bit interface.
@@ -66,7 +65,7 @@ class SyscallFigures(Record):
     """The system calls of a run.
 
     Attributes:
-        is_counted: whether calls were counted; without, all there is comes from samples.
+        is_counted: whether calls were counted; if not, there are only samples.
         system: those of all processes together.
         dropped: calls that were not counted, as the kernel had no room.
         recorder_calls: how many of the counted calls the recorder itself made.
@@ -96,7 +95,7 @@ class SyscallFigures(Record):
 
     @property
     def is_calling(self) -> NDArray[np.bool_]:
-        """Which rows of the process table have a call that was counted, bool[p]."""
+        """The rows of the process table with a counted call, bool[p]."""
         is_calling = np.zeros(len(self._kernel_s), np.bool_)
         is_calling[self._calls.process[self._calls.calls > 0]] = True
         return is_calling
@@ -195,7 +194,7 @@ def _sum_calls(profile: ProfileByFunction, event_index: int) -> _CallSums:
 
 
 def _kernel_seconds(profile: ProfileByFunction, event_index: int) -> NDArray[np.float64]:
-    """Return f64[p]: kernel time that was each process's own doing, interrupts left out."""
+    """Return f64[p]: kernel time of each process's own work, without interrupts."""
     hits = profile.hits
     chosen = (hits.event == event_index) & (hit_modes(profile) == MODE_KERNEL)
     process = hits.process_index[chosen]

@@ -16,7 +16,6 @@ from prospect.columns.forests import levels
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import ascending, distinct
 from prospect.figures.stacks.frames import NamedForest
-from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -191,14 +190,6 @@ def _reordered(tree: NamedForest, order: NDArray[np.intp]) -> NamedForest:
 _FAVOUR = 1 << 10
 
 
-class _Rest(NamedTuple):
-    """Omitted: bool[l] stacks; i64[l] the kept row of each stack; i64[r] kept rows that lack some."""
-
-    stacks: NDArray[np.bool_]
-    ends_in: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-
 def pruned(
     tree: NamedForest,
     end: NDArray[np.int64],
@@ -225,47 +216,44 @@ def pruned(
     # No row has more than its caller, so a kept row has all its callers.
     is_kept = sums > least
     is_kept[0] = True
-    return _with_rest(tree, end, np.flatnonzero(is_kept), _left_out(tree, hits, is_kept))
+    return _with_rest(tree, end, hits, is_kept)
 
 
-def _left_out(tree: NamedForest, hits: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> _Rest:
+def _with_rest(
+    tree: NamedForest,
+    end: NDArray[np.int64],
+    hits: NDArray[np.int64],
+    is_kept: NDArray[np.bool_],
+) -> NamedForest:
+    """Return the kept rows, and rows of LEFT_OUT as last callees of those with omitted rows."""
     # Whole subtrees are omitted; a row is in the last one that begins before it.
     every = np.arange(len(tree))
     is_first = ~is_kept & is_kept.take(np.maximum(tree.caller_index, 0))
     first = np.maximum.accumulate(np.where(is_first, every, 0))
-    home = np.where(is_kept, every, tree.caller_index.take(first))
-    ends_in = home.take(tree.row_of_stack)
-    stacks = (hits > 0) & ~is_kept.take(tree.row_of_stack)
-    rows = np.flatnonzero(np.bincount(ends_in[stacks], minlength=len(tree)))
-    return _Rest(stacks, ends_in, rows)
-
-
-def _with_rest(
-    tree: NamedForest, end: NDArray[np.int64], kept: NDArray[np.intp], rest: _Rest
-) -> NamedForest:
-    """Return the kept rows, and rows of LEFT_OUT as last callees of those with omitted rows."""
+    home = np.where(is_kept, every, tree.caller_index.take(first)).take(tree.row_of_stack)
+    is_omitted = (hits > 0) & ~is_kept.take(tree.row_of_stack)
+    kept = np.flatnonzero(is_kept)
+    partial = np.flatnonzero(np.bincount(home[is_omitted], minlength=len(tree)))
     levels = int(tree.depth.max(initial=0)) + 2
     # At the end of several subtrees the rest of the innermost comes first.
     place = np.append(
         kept * levels + levels - 1,
-        end.take(rest.rows) * levels + levels - 2 - tree.depth.take(rest.rows),
+        end.take(partial) * levels + levels - 2 - tree.depth.take(partial),
     )
     order = np.argsort(place)
     new_row = np.empty(len(order), np.int64)
     new_row[order] = np.arange(len(order))
     row_of_kept, row_of_rest = np.zeros((2, len(tree)), np.int64)
-    row_of_kept[kept], row_of_rest[rest.rows] = np.split(new_row, [len(kept)])
-    above = np.append(np.maximum(tree.caller_index.take(kept), 0), rest.rows)
+    row_of_kept[kept], row_of_rest[partial] = np.split(new_row, [len(kept)])
+    above = np.append(np.maximum(tree.caller_index.take(kept), 0), partial)
     caller = row_of_kept.take(above)
     caller[0] = -1
-    left_out = np.full(len(rest.rows), tree.frame_index[0] - ALL + LEFT_OUT)
+    left_out = np.full(len(partial), tree.frame_index[0] - ALL + LEFT_OUT)
     frame = np.append(tree.frame_index.take(kept), left_out)
-    depth = np.append(tree.depth.take(kept), tree.depth.take(rest.rows) + 1)
+    depth = np.append(tree.depth.take(kept), tree.depth.take(partial) + 1)
     return NamedForest(
         caller_index=caller.take(order),
         frame_index=frame.take(order),
         depth=depth.take(order),
-        row_of_stack=np.where(
-            rest.stacks, row_of_rest.take(rest.ends_in), row_of_kept.take(rest.ends_in)
-        ),
+        row_of_stack=np.where(is_omitted, row_of_rest.take(home), row_of_kept.take(home)),
     )
