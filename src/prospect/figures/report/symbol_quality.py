@@ -74,7 +74,7 @@ class SourceHits(Record):
 
 
 class SymbolQuality(Record):
-    """Hits with and without a name; `sources` has named ones first, each part by descending hits."""
+    """Hits with and without a name; `sources` has named ones first, then by descending hits."""
 
     hits: int
     named_hits: int
