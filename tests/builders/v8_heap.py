@@ -8,7 +8,7 @@ from prospect.abi import v8
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 
 BASE, SIZE = 0x7F00_0000_0000, 0x40000
-VERSIONS = tuple(v8.known_versions())
+VERSIONS = tuple(v8.VERSIONS)
 TYPES = {
     "JSFunction__JS_FUNCTION_TYPE": 2066,
     "SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE": 262,

@@ -38,17 +38,11 @@ PERF_SAMPLE_RAW = 1 << 10
 PERF_SAMPLE_BRANCH_STACK = 1 << 11
 PERF_SAMPLE_REGS_USER = 1 << 12
 PERF_SAMPLE_STACK_USER = 1 << 13
-PERF_SAMPLE_WEIGHT = 1 << 14
-PERF_SAMPLE_DATA_SRC = 1 << 15
 PERF_SAMPLE_IDENTIFIER = 1 << 16
-PERF_SAMPLE_TRANSACTION = 1 << 17
-PERF_SAMPLE_REGS_INTR = 1 << 18
-PERF_SAMPLE_PHYS_ADDR = 1 << 19
 PERF_SAMPLE_AUX = 1 << 20
 PERF_SAMPLE_CGROUP = 1 << 21
 PERF_SAMPLE_DATA_PAGE_SIZE = 1 << 22
 PERF_SAMPLE_CODE_PAGE_SIZE = 1 << 23
-PERF_SAMPLE_WEIGHT_STRUCT = 1 << 24
 
 # enum perf_branch_sample_type
 PERF_SAMPLE_BRANCH_USER = 1 << 0
@@ -74,21 +68,17 @@ PERF_FORMAT_LOST = 1 << 4
 FLAG_DISABLED = 1 << 0
 FLAG_INHERIT = 1 << 1
 FLAG_PINNED = 1 << 2
-FLAG_EXCLUSIVE = 1 << 3
 FLAG_EXCLUDE_USER = 1 << 4
 FLAG_EXCLUDE_KERNEL = 1 << 5
 FLAG_EXCLUDE_HV = 1 << 6
-FLAG_EXCLUDE_IDLE = 1 << 7
 FLAG_MMAP = 1 << 8
 FLAG_COMM = 1 << 9
 FLAG_FREQ = 1 << 10
-FLAG_INHERIT_STAT = 1 << 11
 FLAG_ENABLE_ON_EXEC = 1 << 12
 FLAG_TASK = 1 << 13
 FLAG_WATERMARK = 1 << 14
 FLAG_MMAP_DATA = 1 << 17
 FLAG_SAMPLE_ID_ALL = 1 << 18
-FLAG_EXCLUDE_HOST = 1 << 19
 FLAG_EXCLUDE_GUEST = 1 << 20
 FLAG_EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
 FLAG_EXCLUDE_CALLCHAIN_USER = 1 << 22
@@ -96,7 +86,6 @@ FLAG_MMAP2 = 1 << 23
 FLAG_COMM_EXEC = 1 << 24
 FLAG_USE_CLOCKID = 1 << 25
 FLAG_CONTEXT_SWITCH = 1 << 26
-FLAG_NAMESPACES = 1 << 28
 FLAG_KSYMBOL = 1 << 29
 FLAG_BPF_EVENT = 1 << 30
 FLAG_CGROUP = 1 << 32
@@ -106,7 +95,6 @@ FLAG_INHERIT_THREAD = 1 << 35
 
 # sizes of struct perf_event_attr as it grew
 PERF_ATTR_SIZE_VER0 = 64
-PERF_ATTR_SIZE_VER7 = 128
 PERF_ATTR_SIZE_VER8 = 136
 
 # enum perf_event_type
@@ -130,18 +118,17 @@ PERF_RECORD_KSYMBOL = 17
 PERF_RECORD_BPF_EVENT = 18
 PERF_RECORD_CGROUP = 19
 PERF_RECORD_TEXT_POKE = 20
-PERF_RECORD_AUX_OUTPUT_HW_ID = 21
 PERF_RECORD_CALLCHAIN_DEFERRED = 22  # Linux 7.0
-# Types from here on are perf's own; the kernel never writes them, and they may have any size.
+# The first of perf's own types, which the kernel never writes; these records may have any size.
 PERF_RECORD_USER_TYPE_START = 64
-# PERF_RECORD_HEADER_EVENT_TYPE, which perf wrote into pipes until 3.13 and passes over in silence:
-# Prospect's samples that perf is not to show (`abi.runtime_frames`).
+# PERF_RECORD_HEADER_EVENT_TYPE, which perf wrote into pipes until 3.13 and ignores silently: the
+# type of Prospect's samples that perf must not show (`abi.runtime_frames`).
 PERF_RECORD_HIDDEN_SAMPLE = 65
 KERNEL_RECORD_TYPES = range(PERF_RECORD_MMAP, PERF_RECORD_CALLCHAIN_DEFERRED + 1)
-# enum perf_user_event_type, tools/lib/perf/include/perf/event.h: what perf itself writes.
+# enum perf_user_event_type, tools/lib/perf/include/perf/event.h: records that perf writes.
 PERF_RECORD_TYPES = range(64, 87)
 
-# not the kernel's: samples of `perf record --off-cpu` without a time have times from here on
+# perf's own: samples of `perf record --off-cpu` without a time have times from here on
 PERF_OFF_CPU_TIMESTAMP = 0xFFFF_FFFF << 32
 
 # misc bits of struct perf_event_header
@@ -152,12 +139,10 @@ PERF_RECORD_MISC_USER = 2
 PERF_RECORD_MISC_HYPERVISOR = 3
 PERF_RECORD_MISC_GUEST_KERNEL = 4
 PERF_RECORD_MISC_GUEST_USER = 5
-PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT = 1 << 12
 PERF_RECORD_MISC_MMAP_DATA = 1 << 13
 PERF_RECORD_MISC_COMM_EXEC = 1 << 13
 PERF_RECORD_MISC_FORK_EXEC = 1 << 13
 PERF_RECORD_MISC_SWITCH_OUT = 1 << 13
-PERF_RECORD_MISC_EXACT_IP = 1 << 14
 PERF_RECORD_MISC_SWITCH_OUT_PREEMPT = 1 << 14
 PERF_RECORD_MISC_MMAP_BUILD_ID = 1 << 14
 
@@ -169,14 +154,12 @@ PROT_EXEC = 4
 # flags of PERF_RECORD_KSYMBOL and its kinds
 PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER = 1
 PERF_RECORD_KSYMBOL_TYPE_BPF = 1
-PERF_RECORD_KSYMBOL_TYPE_OOL = 2
 
 # markers inside call chains (enum perf_callchain_context)
 PERF_CONTEXT_HV = -32
 PERF_CONTEXT_KERNEL = -128
 PERF_CONTEXT_USER = -512
 PERF_CONTEXT_USER_DEFERRED = -640
-PERF_CONTEXT_GUEST = -2048
 PERF_CONTEXT_GUEST_KERNEL = -2176
 PERF_CONTEXT_GUEST_USER = -2560
 PERF_CONTEXT_MAX = -4095

@@ -1,10 +1,10 @@
 """CPython's structures as data: the offsets of the fields that lead from a thread to its frames.
 
-By minor version of CPython 3, for 64-bit builds with the global interpreter lock. They are the same
-in all releases of a minor version: extensions are compiled against them.
+By minor version of CPython 3, for 64-bit builds with the global interpreter lock. All releases of a
+minor version have the same offsets: extensions are compiled against them.
 
-Defined by: ``Include/internal/pycore_frame.h``, ``Include/cpython/{pystate,code,unicodeobject}.h``
-and ``Include/internal/pycore_runtime.h`` of CPython 3.8 to 3.14, checked with offsetof().
+Source: ``Include/internal/pycore_frame.h``, ``Include/cpython/{pystate,code,unicodeobject}.h`` and
+``Include/internal/pycore_runtime.h`` of CPython 3.8 to 3.14, checked with offsetof().
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from prospect.abi.runtime_frames import MOST_FRAME_BYTES
 from prospect.records import NamedTuple
 
 NO_OFFSET = 0xFFFFFFFF
-# struct pthread of glibc on x86-64: where the first 32 keys' values are, from the thread pointer;
-# 16 bytes a key, the value in the second 8.
+# struct pthread of glibc on x86-64: the offset of the first 32 keys' values from the thread
+# pointer; 16 bytes a key, the value in the second 8.
 GLIBC_KEYS_OFFSET = 0x310
-# `owner` of a frame that represents a call from C, which is no Python function (3.12 on).
+# `owner` of a frame for a call from C, which is no Python function (3.12 on).
 OWNED_BY_C = 3
 
 
 class FrameLayout(NamedTuple):
-    """How frames are found and read.
+    """Offsets to find and read frames.
 
     Attributes:
-        thread_frame: PyThreadState: its frame, or what holds that.
-        cframe: in what `thread_frame` leads to, the frame; NO_OFFSET if that is the frame.
-        base, size: which bytes of a frame are read; the rest are offsets in them.
+        thread_frame: PyThreadState: its frame, or its _PyCFrame.
+        cframe: _PyCFrame: the frame; NO_OFFSET if `thread_frame` leads to the frame.
+        base, size: the bytes of a frame to read; the other offsets are in them.
         code: its code object; the two low bits are no part of the address.
         back: the frame that called it.
-        last: the last instruction; an address where `last_is_address`, else a number.
-        owner: the byte that marks where a run of frames begins: `is_entry` in 3.11.
+        last: the last instruction; an address if `last_is_address`, else a number.
+        owner: the byte that marks the first frame of a run: `is_entry` in 3.11.
         copy: i32 number of the copy of the bytecode that `last` is in; NO_OFFSET if there is one.
     """
 
@@ -49,18 +49,18 @@ class FrameLayout(NamedTuple):
 
 
 class CodeLayout(NamedTuple):
-    """How code objects are read.
+    """Offsets to read code objects.
 
     Attributes:
         file, name, lines: pointers to str, str, bytes; `name` is the qualified one from 3.11 on.
         first_line: i32.
-        signature: 8 bytes with the first line among them, which distinguish code objects that have
+        signature: 8 bytes, which contain the first line. They distinguish code objects that have
             had the same address.
-        instructions: where the first instruction is; 0 if frames have numbers.
-        ascii, compact: where the text of a str begins, of ASCII and of other compact ones.
+        instructions: the first instruction; 0 if frames have numbers.
+        ascii, compact: the text of an ASCII str, and of another compact one.
         length: of str and bytes; a str has its state 16 bytes after it.
         bytes: the content of a bytes object.
-        state_shift: by how many bits the state is further up than usual.
+        state_shift: the number of bits that the state is further up than usual.
         copies: a pointer to the number of copies of the bytecode and their addresses; NO_OFFSET
             if there is one.
     """
@@ -97,13 +97,13 @@ CODE = {
     13: CodeLayout(112, 128, 136, 68, 68, 200, 40, 56),
     14: CodeLayout(112, 128, 136, 68, 68, 208, 40, 56),
 }
-# The offset in _PyRuntime of the key of thread states, as a check on what its reader's code says.
+# The offset in _PyRuntime of the key of thread states, to check the one found in its reader's code.
 KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544}
 
 
-# _Py_DebugOffsets, with which _PyRuntime begins from 3.13 on: which of its 64-bit words, from the
-# cookie on, have which offset. They change with minor versions; later versions are read as the
-# last one here.
+# _PyRuntime begins with _Py_DebugOffsets from 3.13 on: the index of each offset among its 64-bit
+# words, from the cookie on. They change with minor versions; later versions are read as the last
+# one here.
 DEBUG_COOKIE = b"xdebugpy"
 _DEBUG_NAMES = (
     *("version", "free_threaded", "runtime", "interpreters"),
@@ -130,19 +130,19 @@ _DEBUG_WORDS = {
 DEBUG_BYTES = 8 * 112
 # Structures of CPython are smaller.
 _MOST_OF_A_RUNTIME, _MOST_OF_A_STRUCTURE = 1 << 24, 1 << 16
-# Bits of the interned state of a str, below those that tell how its text is stored.
+# Bits of the interned state of a str, below those of its kind and storage.
 _INTERNED_BITS, _INTERNED_BITS_FREE = 2, 8
 _FREE_BYTES_SINCE = 14
 
 
 class ThreadLayout(NamedTuple):
-    """How the state of a thread is found from the list of interpreters.
+    """Offsets to find a thread's state from the list of interpreters.
 
     Attributes:
         interpreters: _PyRuntime: the first interpreter.
         next_interpreter, threads: PyInterpreterState: the next one, and its first thread.
-        next_thread, number: PyThreadState: the next one, and what pthread_self() returns in it.
-        native: PyThreadState: what gettid() returns in it; NO_OFFSET before 3.11.
+        next_thread, number: PyThreadState: the next one, and its pthread_self().
+        native: PyThreadState: its gettid(); NO_OFFSET before 3.11.
     """
 
     interpreters: int
@@ -161,8 +161,7 @@ THREADS = {
     11: ThreadLayout(40, 0, 16, 8, 152, 160),
     12: ThreadLayout(40, 0, 72, 8, 136, 144),
 }
-# The offset in struct pthread (pthread_self()) of the number that gettid() returns:
-# in glibc and in musl, on x86-64.
+# The offset of gettid() in struct pthread (pthread_self()), of glibc and of musl, on x86-64.
 PTHREAD_TID_OFFSETS = (720, 48)
 
 
@@ -176,7 +175,7 @@ class Layouts(NamedTuple):
 
 
 def known_layouts(minor: int) -> Layouts | None:
-    """Return the layouts of a version without _Py_DebugOffsets; None if it is not known."""
+    """Return the layouts of a version without _Py_DebugOffsets; None if it is unknown."""
     if minor not in FRAMES:
         return None
     return Layouts(minor, FRAMES[minor], CODE[minor], THREADS[minor])
@@ -186,7 +185,7 @@ def described_layouts(head: bytes) -> Layouts | None:
     """Return the layouts that _Py_DebugOffsets describes; None if they are not plausible.
 
     Args:
-        head: `DEBUG_BYTES` of _PyRuntime, from its beginning. They may be anything.
+        head: the first `DEBUG_BYTES` of _PyRuntime, untrusted.
     """
     minor = debug_minor(head)
     places = _DEBUG_WORDS.get(min(minor, max(_DEBUG_WORDS)))
@@ -194,7 +193,7 @@ def described_layouts(head: bytes) -> Layouts | None:
         return None
     words = struct.unpack_from(f"<{DEBUG_BYTES // 8}Q", head)
     at = {name: words[place] for name, place in zip(_DEBUG_NAMES, places, strict=True)}
-    # A word that is not described is word 0, the cookie.
+    # Word 0, the cookie, represents offsets that a version does not have.
     has_copies = bool(at["free_threaded"]) and 0 not in places
     if not _is_plausible(at, has_copies=has_copies):
         return None
@@ -233,7 +232,7 @@ def described_layouts(head: bytes) -> Layouts | None:
 
 
 def debug_minor(head: bytes) -> int:
-    """Return the minor version of CPython 3 that a _Py_DebugOffsets is of, -1 for none."""
+    """Return the minor version of CPython 3 of a _Py_DebugOffsets, -1 for none."""
     if len(head) < DEBUG_BYTES or not head.startswith(DEBUG_COOKIE):
         return -1
     (version,) = struct.unpack_from("<Q", head, 8)
@@ -241,12 +240,12 @@ def debug_minor(head: bytes) -> int:
 
 
 def minor_of(version: int) -> int:
-    """Return the minor version in a PY_VERSION_HEX of CPython 3, -1 in that of another one."""
+    """Return the minor version in a PY_VERSION_HEX of CPython 3, -1 for another major version."""
     return version >> 16 & 0xFF if version >> 24 == 3 else -1
 
 
 def _is_plausible(at: dict[str, int], *, has_copies: bool) -> bool:
-    """Return whether all fields are inside their structures, and these of a plausible size."""
+    """Return whether all fields are inside their structures, which have plausible sizes."""
     if not 0 < at["interpreters"] < at["runtime"] <= _MOST_OF_A_RUNTIME:
         return False
     inside = {

@@ -1,17 +1,16 @@
-"""What Prospect reads of a HotSpot JVM, as it is in a recording: a jitdump file with more records.
+"""Code of a HotSpot JVM in a recording: a jitdump file with additional kinds of records.
 
-Each process has its own file, which is compressed and kept as docs/recording.md says. Code is
-in the file as any JIT writes it: a LOAD for each piece, with name, instructions and time. Further
-kinds of records, which readers of jitdump files skip, hold what a JVM knows besides. All begin
-with the same `PREFIX`, and all numbers are little-endian.
+Each process has its own compressed file; docs/recording.md describes it. As in any jitdump, a LOAD
+for each piece of code has its name, instructions and time. Readers of jitdump files skip the
+additional kinds of records. All records begin with `PREFIX`; all numbers are little-endian.
 
-VM: first, which JVM it is.
-METHOD: a method, by a number. Its bytecode has addresses in the process, so that an interpreted
-frame has one too. Then follow its name, which begins with its class, its file and table of lines.
-DETAILS: of the LOAD that follows: its frame, then the pairs of metadata index and method number,
-the PcDesc structures and the scopes that these lead to, as the JVM has them in its memory.
+VM: the first record, with the JVM's version.
+METHOD: a method, by a number. Its bytecode has addresses in the process, so an interpreted frame
+has one too. Then follow its name, which begins with its class, its file and table of lines.
+DETAILS: precedes a LOAD: its frame, then the pairs of metadata index and method number, the PcDesc
+structures and the scopes that these refer to, as in the JVM's memory.
 
-Defined by: ``tools/perf/Documentation/jitdump-specification.txt``; for the structures
+Source: ``tools/perf/Documentation/jitdump-specification.txt``; for the structures
 ``src/hotspot/share/code`` of OpenJDK 8 to 25.
 """
 
@@ -33,7 +32,7 @@ KIND_DETAILS = 0x4A560002
 
 # pid, tid, virtual address, address of the code, its size, its index; then the name and a NUL
 LOAD = struct.Struct("<IIQQQQ")
-# major version, and what is added to each byte of compressed numbers
+# major version, and the number added to each byte of compressed numbers
 VM = struct.Struct("<II")
 # number, bytes of bytecode, its address, that of the Method; lengths of class, name, file, lines
 METHOD = struct.Struct("<IIQQHHHH")
@@ -42,12 +41,12 @@ METHOD = struct.Struct("<IIQQHHHH")
 DETAILS = struct.Struct("<iiiHHIII")
 PAIR = struct.Struct("<II")
 
-# Kinds of code, as all versions are told apart here.
+# Kinds of code, for all versions.
 CODE_COMPILED = 0
 CODE_NATIVE = 1  # wrapper of a native method
 CODE_INTERPRETER = 2
-CODE_STUB = 3  # functions with frames of different kinds, some without one
-CODE_BARE = 4  # code that has no frame: adapters, vtable stubs
+CODE_STUB = 3  # functions with different frames, or none
+CODE_BARE = 4  # code without a frame: adapters, vtable stubs
 CODE_RUNTIME = 5  # stubs with a frame of one size
 CODE_UNKNOWN = 6  # replaced between two readings
 
@@ -55,7 +54,7 @@ CODE_UNKNOWN = 6  # replaced between two readings
 REPLACED = b"[compiled code, replaced between two readings]"
 INTERPRETER = b"Interpreter"
 
-# Limits of one record, which an untrusted file may break.
+# Limits of one record; an untrusted file may exceed them.
 MOST_NAME_BYTES = 1024
 MOST_LINES_BYTES = 8192
 MOST_CODE_BYTES = 1 << 20

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # struct perf_event_header: type, misc, size.
 HEADER = "IHH"
-# Fields of a record between its header and its sample_id tail, or the name or bytes before that.
+# Fields of a record after its header, up to its name or bytes or else to its sample_id tail.
 BODIES = {
     abi.PERF_RECORD_MMAP: "iiQQQ",  # pid tid addr len pgoff, name
     abi.PERF_RECORD_LOST: "QQ",  # id lost
@@ -70,8 +70,8 @@ class SampleLayout(NamedTuple):
 
     Attributes:
         sample: field → u64 words from the record's header (the header is word 0).
-        fixed_words: header and fixed part together; what varies in size begins here.
-        tail: field → u64 words from the record's end (negative), of non-sample records.
+        fixed_words: header and fixed part together; fields of varying size follow.
+        tail: field → u64 words from the end of other records (negative).
         tail_words: size of the tail; 0 without sample_id_all.
     """
 
@@ -82,20 +82,16 @@ class SampleLayout(NamedTuple):
 
 
 def layout_of(attr: EventAttr) -> SampleLayout:
-    """Return the layout of an event's samples and of the other records that it has."""
-    sample_id_all = bool(attr.flags & abi.FLAG_SAMPLE_ID_ALL)
-    return sample_layout(attr.sample_type, sample_id_all=sample_id_all)
-
-
-def sample_layout(sample_type: int, *, sample_id_all: bool = True) -> SampleLayout:
-    """Compute the layout of `sample_type` (PERF_SAMPLE_* bits)."""
-    present = [name for name, bit in _SAMPLE_WORDS if sample_type & bit]
+    """Return the layout of an event's samples and other records."""
+    present = [name for name, bit in _SAMPLE_WORDS if attr.sample_type & bit]
     sample = {name: word for word, name in enumerate(present, start=1)}
-    ends = [name for name, bit in _TAIL_WORDS if sample_type & bit] if sample_id_all else []
+    ends = []
+    if attr.flags & abi.FLAG_SAMPLE_ID_ALL:
+        ends = [name for name, bit in _TAIL_WORDS if attr.sample_type & bit]
     tail = {name: position - len(ends) for position, name in enumerate(ends)}
     return SampleLayout(sample, 1 + len(present), tail, len(ends))
 
 
 def record_struct(kind: int, order: str = "<") -> struct.Struct:
-    """Return header and body of the records of a kind, in a byte order of the struct module."""
+    """Return the header and body of a kind of records, in a byte order of the struct module."""
     return struct.Struct(order + HEADER + BODIES[kind])

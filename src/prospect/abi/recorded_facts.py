@@ -1,8 +1,8 @@
-"""What passes from a recording to the stages: blocks of records, and facts about the recording.
+"""The input of the stages: blocks of records, and facts about the recording.
 
 A live ring, a file's data section, an unpacked compressed record and a pipe all give `RecordBlock`s
 to `events`. `perfdata` fills `RecordingInfo` from a file's header and feature sections, `capture`
-from the live machine; only `pipeline` reads it.
+from the live machine. Only `pipeline` reads it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class RecordBlock(NamedTuple):
-    """Records back to back, little-endian, none of them cut but the last one of a cut recording.
+    """Consecutive little-endian records; only the last one of a truncated recording may be cut.
 
     Attributes:
-        data: bytes-like buffer; it ends where the last record does, unless that is damaged or cut.
-        origin: where it came from, for messages: a path, ``"<pipe>"``, ``"cpu 3"``.
+        data: ends where the last record does, unless that is damaged or cut.
+        origin: its source, for messages: a path, ``"<pipe>"``, ``"cpu 3"``.
         file_offset: where `data` begins in that file, -1 if there is none.
         cpu: CPU of the ring that it came from, -1 if rings are mixed.
-        may_end_cut: whether the recording was cut at its end, within a record maybe.
-        release: called with how many bytes of it will hardly be looked at again; None for nobody.
-        resume: called with the offset in `data` of a record of perf's own that is not made of whole
-            words; gives the records from there on as blocks. None if there are no such records.
+        may_end_cut: whether the recording was truncated, perhaps within a record.
+        release: called with the number of its bytes that will hardly be read again.
+        resume: called with the offset in `data` of a record of perf's own whose size is no multiple
+            of 8; gives the records from there on as blocks. None if there are no such records.
     """
 
     data: memoryview
@@ -50,13 +50,13 @@ class BuildId(NamedTuple):
 
 
 class KeptImage(NamedTuple):
-    """A mapped file that the recording holds, whole or in pieces, as it may be gone.
+    """A mapped file that the recording holds, whole or in pieces, because it may vanish.
 
     Attributes:
         file: major and minor number of the device, and inode, as mappings have them.
         build_id: b"" for none.
         path: as mapped.
-        pieces: (offset in the file, length) of what is kept.
+        pieces: (offset in the file, length) of each.
         content: returns the pieces, concatenated; raises ValueError if they are damaged.
         modified_ns: when the file was modified, since the epoch; 0 if unknown.
     """
@@ -71,25 +71,24 @@ class KeptImage(NamedTuple):
 
 
 class RecordingInfo(NamedTuple):
-    """Facts about the recorded machine and run; empty or zero where the recording is silent.
+    """Facts about the recorded machine and run; empty or zero if unknown.
 
     Attributes:
         command_line: the recorder's own argument vector.
         first_sample_ns, last_sample_ns: feature SAMPLE_TIME, 0 if absent.
         started_at: seconds since 1970, feature CLOCK_DATA (``perf record -k``).
-        ended_at: when it ended, where the recorder said so (simpleperf), seconds since 1970.
-        recorded_at: when the file was last written, seconds since 1970: a copy says when it was
-            made, so the recording ended then or before.
+        ended_at: when it ended, if the recorder wrote that (simpleperf), seconds since 1970.
+        recorded_at: when the file was last written, seconds since 1970. The file may be a copy, so
+            the recording ended then or before.
         perf_version: the recorder's version string (``prospect-0.1.0`` for our own).
         extras: Prospect's own feature section (JSON), documented in docs/recording.md.
         tracing_data: feature TRACING_DATA: the formats of tracepoints; only written.
-        named_by: the user whose word the file names in it are, with whose rights they are read;
-            root's are read with ours.
-        compression: of packed records, their level, how many times smaller they are, and bytes that
-            one unpacks to at most; only written.
-        archive: what `prospect archive` added to the recording; empty without.
+        named_by: the user with whose rights file names in the recording are read; ours for root.
+        compression: level and ratio of packed records, and the most bytes that one unpacks to; only
+            written.
+        archive: the section that `prospect archive` added.
         target: the host that recorded it, as given to `--target`; the host does not know that name.
-        images: mapped files that it holds, as they may be gone.
+        images: mapped files that it holds.
         image_section: the same, encoded; only written.
     """
 

@@ -1,18 +1,18 @@
-"""The records of the functions of runtimes, such as CPython, at samples, as recordings have them.
+"""Records of the functions of runtimes, such as CPython, at samples.
 
-They are the raw data of samples of their own event, `EVENT_NAME` (a BPF_OUTPUT event), which
-a BPF program writes into the ring of its CPU; docs/recording.md describes them. All numbers are
-little-endian. Every record begins with `HEADER`; what follows depends on its kind:
+They are the raw data of samples of the BPF_OUTPUT event `EVENT_NAME`, which a BPF program writes
+into the ring of its CPU; docs/recording.md describes them. All numbers are little-endian. Every
+record begins with `HEADER`; the rest depends on its kind:
 
 STACK: `count` frames, `FRAME` each, the innermost first; it belongs to the sample that follows it
 in its ring, of the same thread. The header ends where its `code` would be.
 NAME, FILE, LINES, SCOPE, POSITIONS: `count` bytes of a function's name, file, table of lines, class
-and second table, which represent frames of the same image, code and signature.
+and second table, for frames of the same image, code and signature.
 IMAGE: a runtime in a process, `IMAGE`; forked processes share it.
 
-Recordings have them with the type PERF_RECORD_HIDDEN_SAMPLE, and the event only in the section
-EVENT_DESC: perf passes over both, but perf 7 warns of such records of less than LEAST_RECORD_BYTES.
-So a stack without frames is longer than its header. Older recordings have records of samples,
+In recordings they have the type PERF_RECORD_HIDDEN_SAMPLE, and only the section EVENT_DESC has the
+event: perf ignores both, but perf 7 warns of such records of less than LEAST_RECORD_BYTES. So a
+stack without frames is longer than its header. Older recordings have records of samples,
 `OLD_MAGIC` and an event `OLD_EVENT_NAME`; all their frames are CPython's.
 """
 
@@ -51,7 +51,7 @@ KIND_POSITIONS = 6
 WALKED = 0
 TRUNCATED = 1  # more frames than fit
 NO_KEY = 2  # the runtime's key for thread states could not be read, or is not set
-NO_THREAD = 3  # the thread has no state there: it is no thread of the runtime's
+NO_THREAD = 3  # the thread has no state there: it is no thread of the runtime
 NO_FRAME = 4  # the thread runs no function of the runtime now: it starts or ends
 FAULT = 5  # memory could not be read
 
@@ -61,26 +61,26 @@ BYTES_A_CHARACTER = 0xFF
 IS_ASCII = 0x200
 IS_UTF8 = 8  # instead of bytes a character: UTF-8, of bytes
 
-# How often names are sent again, of code objects that run on.
+# The interval after which names of running code objects are sent again.
 SENT_AGAIN_S = 300
 
 # struct perf_record_event_type of tools/lib/perf/include/perf/event.h
 LEAST_RECORD_BYTES = 80
 
 MOST_FRAMES = 128
-# The walker reads a frame in one piece of so many bytes at most.
+# The most bytes of a frame, which the walker reads in one piece.
 MOST_FRAME_BYTES = 96
 MOST_NAME_BYTES = 512
 MOST_FILE_BYTES = 1024
 MOST_LINES_BYTES = 24576
 
-# magic, kind, status, count, walk_ns (STACK) or signature, image; then, but for a STACK, code, and
-# the 8 bytes of the code object that the signature is made of, its first line among them
+# magic, kind, status, count, walk_ns (STACK) or signature, image; then, except for a STACK, code,
+# and the 8 bytes of the code object that the signature is made of, which contain its first line
 HEADER = struct.Struct("<IHHIIQQQ")
 STACK_BYTES = 24
 # code, last instruction, owner or entry mark in the low byte and above it the code's signature
 FRAME = struct.Struct("<QII")
-# In the mark of a frame, of runtimes other than CPython: the outermost one of its run of the
+# In the mark of a frame of runtimes other than CPython: the outermost frame of its run of the
 # evaluation loop.
 OUTERMOST = 1
 SIGNATURE_SHIFT = 8
@@ -96,19 +96,14 @@ VERSION_MASK = (1 << RUNTIME_SHIFT) - 1
 FIRST_LINE_SHIFT = 16
 INSTRUCTIONS_MASK = (1 << FIRST_LINE_SHIFT) - 1
 
-_PERF_COUNT_SW_BPF_OUTPUT = abi.PERF_COUNT_SW_BPF_OUTPUT
-
 
 def is_frames_event(attr: EventAttr, name: str) -> bool:
-    """Whether an event is the one whose samples are these records."""
-    kind = (attr.type, attr.config)
-    return name in (EVENT_NAME, OLD_EVENT_NAME) and kind == (
-        abi.PERF_TYPE_SOFTWARE,
-        _PERF_COUNT_SW_BPF_OUTPUT,
-    )
+    """Return whether an event is the one whose samples are these records."""
+    kind = abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_BPF_OUTPUT
+    return name in (EVENT_NAME, OLD_EVENT_NAME) and (attr.type, attr.config) == kind
 
 
 def without_frames_event(events: Sequence[EventDescription]) -> tuple[EventDescription, ...]:
-    """Return a recording's events but for that of runtimes' frames, unless that is the only one."""
+    """Return a recording's events without that of runtimes' frames, unless it is the only one."""
     others = tuple(one for one in events if not is_frames_event(one.attr, one.name))
     return others or tuple(events)

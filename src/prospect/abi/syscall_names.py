@@ -1,16 +1,16 @@
 """Names of system calls by number, for each calling convention that a kernel traces.
 
-Defined by: ``arch/x86/entry/syscalls/syscall_64.tbl``, ``arch/x86/entry/syscalls/syscall_32.tbl``,
+Source: ``arch/x86/entry/syscalls/syscall_64.tbl``, ``arch/x86/entry/syscalls/syscall_32.tbl``,
 ``scripts/syscall.tbl`` (arm64) and ``arch/arm64/tools/syscall_32.tbl`` of Linux 6.18. Calls that
-later kernels dropped keep their names. In a table a number is that of the name after it; the names
-that follow have the next ones.
+later kernels dropped keep their names. In a table, a number belongs to the next name; the names
+after that have consecutive numbers.
 """
 
 from __future__ import annotations
 
 import functools
 
-# Stands in recordings for every number that no kernel has: programs may make up any.
+# In recordings, this represents all numbers that no kernel has: programs may use any.
 NO_SUCH_CALL = 0xFFFF
 NO_SUCH_NAME = "[no such call]"
 
@@ -201,12 +201,11 @@ _TABLES = {
 
 
 def syscall_name(machine: str, number: int, *, compat: bool = False) -> str:
-    """Return the name of a system call, ``syscall_N`` for one that has none here.
+    """Return the name of a system call, ``syscall_N`` for an unknown one.
 
     Args:
-        machine: of the kernel, as uname(2) has it.
-        number: the call's.
-        compat: whether a 32-bit program made it (or one that used the 32-bit interface).
+        machine: of the kernel, as in uname(2).
+        compat: whether it was made through the 32-bit interface.
     """
     if number == NO_SUCH_CALL:
         return NO_SUCH_NAME
@@ -215,16 +214,16 @@ def syscall_name(machine: str, number: int, *, compat: bool = False) -> str:
 
 @functools.cache
 def syscall_names(machine: str, *, compat: bool = False) -> dict[int, str]:
-    """Return all names by number; none for a machine that has no table here."""
+    """Return all names by number; none for an unknown machine."""
     table = _TABLES.get((machine, compat))
     return {} if table is None else _by_number(table) | _by_number(_SHARED)
 
 
 @functools.cache
 def called_names(machine: str) -> frozenset[str]:
-    """Return the names of all calls of a machine, through either of its interfaces.
+    """Return the names of all calls of a machine, through both interfaces.
 
-    Those of every machine where this one is unknown or has no table here.
+    For an unknown machine, return those of all machines.
     """
     known = {key for key in _TABLES if key[0] == machine} or _TABLES.keys()
     return frozenset(

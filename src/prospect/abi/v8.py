@@ -1,13 +1,13 @@
 """V8's structures as data: the offsets that lead from a stack frame to a function's name and line.
 
-V8 exports numbers for debuggers of core files, symbols that begin with ``v8dbg_``. They have the
-types of objects, and most offsets. The others are known by version here. All are for 64-bit builds
-without compressed pointers, as Node's are.
+V8 exports numbers for debuggers of core files: symbols that begin with ``v8dbg_``. They have the
+types of objects, and most offsets. This module has the others by version. All are for 64-bit builds
+without compressed pointers, such as Node's.
 
 An object's address is tagged: its lowest bit is 1. A small integer (Smi) has its value in the upper
 half of a word, and 0 in the lower.
 
-Defined by: ``tools/gen-postmortem-metadata.py`` for the symbols; ``frame-constants.h`` and
+Source: ``tools/gen-postmortem-metadata.py`` for the symbols; ``frame-constants.h`` and
 ``isolate-data.h`` in ``src/execution`` for frames and the beginning of an Isolate;
 ``src/objects/*.tq`` for objects; V8 of Node 16 (9.4) to 26 (14.6).
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PREFIX = b"v8dbg_"
-# A version has one of these names for each.
+# A version has one of the names for each field.
 _EXPORTED = {
     "js_shared": ("class_JSFunction__shared__SharedFunctionInfo",),
     "name": (
@@ -58,18 +58,18 @@ _EXPORTED = {
 SYMBOLS = tuple(_PREFIX + one.encode() for names in _EXPORTED.values() for one in names)
 VERSION_SYMBOLS = (b"_ZN2v88internal7Version6major_E", b"_ZN2v88internal7Version6minor_E")
 
-# While JavaScript runs, r13 points so far into its Isolate.
+# While JavaScript runs, r13 points this many bytes into its Isolate.
 ISOLATE_REGISTER_BIAS = 128
-# From a frame's address. Frames that are not of JavaScript have a Smi instead of the context: twice
-# their type, of which the first two are entries from C++.
+# Offsets from a frame's address. Frames other than JavaScript's have a Smi instead of the context:
+# twice their type. The first two types are entries from C++.
 FRAME_FUNCTION, FRAME_CONTEXT, FRAME_CALLER, FRAME_RETURN = -16, -8, 0, 8
 FRAME_BYTECODE, FRAME_OFFSET = -32, -40
 ENTRY_TYPES = (1, 2)
 EXIT_TYPE = 3  # of runtime functions in C++
 FRAME_TARGET = 24  # of a builtin in C++: its function
-# Where the frame of an entry keeps `entered` of what is further out and, from 12.9 on, `called`.
+# In the frame of an entry: `entered` of the frames further out and, from 12.9 on, `called`.
 ENTRY_OUTER, ENTRY_CALLED = -64, -72
-# The fields that are the same in all of these versions.
+# Offsets that are the same in all of these versions.
 MAP_TYPE = 12
 SHARED_DATA = 8
 SCRIPT_SOURCE, SCRIPT_NAME = 8, 16
@@ -79,10 +79,10 @@ INTERPRETER_BYTECODE = 8
 ARRAY_LENGTH, ARRAY_DATA = 8, 16
 WRAPPED_SHARED = 8
 CODE_KIND_MASK = 15
-# In the type of a string: how it is stored, and whether a character takes one byte.
+# In the type of a string: its representation, and whether a character takes one byte.
 STRING_KIND, STRING_ONE_BYTE = 7, 8
 SEQUENTIAL, CONS, EXTERNAL, SLICED, THIN = 0, 1, 2, 3, 5
-# A scope with more variables than that has one word for each, instead of two.
+# A scope with more variables has one word for each, instead of two.
 MOST_INLINE_VARIABLES = 75
 _POSITIONS_FIRST = 5
 SCOPE_POSITION = 3
@@ -91,62 +91,62 @@ _MOST_OFFSET = 256
 _MOST_TYPE = 1 << 16
 
 
-# Frames in a recording, see `abi.runtime_frames`: what their `last` is. The innermost one may be
-# marked as one that runs; otherwise it has called C++.
-ENTRY = 1  # the entry from C++, at an address in the builtins: nothing
+# Frames in a recording, see `abi.runtime_frames`: the meaning of their `last`. The innermost one
+# may be marked as running; otherwise it has called C++.
+ENTRY = 1  # the entry from C++, at an address in the builtins: none
 INTERPRETED = 2  # an offset in the bytecode
 COMPILED = 3  # the lower half of an address, 0 in a builtin
-PLACED = 4  # a line: made of a compiled one by a report
+PLACED = 4  # a line, which a report made of a compiled one
 RUNS = 64
 KIND_MASK = RUNS - 1
-# A piece of compiled code is in a recording as the lines of a function whose address is that of its
-# instructions, an even number, with the SharedFunctionInfo as the 8 bytes that are signed: `CODE`,
-# then rows, nodes, and functions. A row is where a node begins in the instructions: a function, a
-# line of it, and the node that it is inlined in. A function has an address and a signature.
+# A recording has a piece of compiled code as the lines of a function. The function's address is
+# that of the instructions, an even number. Its 8 signed bytes are the SharedFunctionInfo. The lines are
+# `CODE`, then rows, nodes, and functions. A row is an offset in the instructions and a node. A node
+# is a function, a line of it, and the node that it is inlined in. A function is an address and a
+# signature.
 CODE = struct.Struct("<IIII")  # size of the instructions, numbers of rows, nodes and functions
 CODE_ROW = struct.Struct("<II")
 CODE_NODE = struct.Struct("<IIi")
 CODE_FUNCTION = struct.Struct("<QII")
-# The file of functions that V8 itself brings.
+# The file of V8's own functions.
 NO_FILE = "[V8]"
 
 
 class Layout(NamedTuple):
-    """How V8's objects are read, in one version.
+    """Offsets and types to read the objects of a version of V8.
 
-    The fields from `js_shared` on are what the symbols of a file say. Without these it is what only
-    the version tells.
+    The symbols of a file give the fields from `js_shared` on, the version all others.
 
     Attributes:
         entered: Isolate: the frame from which JavaScript called C++; 0 while it runs itself.
-        called: the same, for C functions that are called without their own frame.
-        outermost: the same, the outermost entry from C++; 0 while there is none.
-        builtins: the same, the addresses of builtins, all in one piece of code.
+        called: Isolate: the same, for C functions that are called without their own frame.
+        outermost: Isolate: the outermost entry from C++; 0 while there is none.
+        builtins: Isolate: the addresses of builtins, all in one piece of code.
         builtins_bytes: size of that piece.
-        first_bytes: size of the first one, by which an Isolate is known.
-        entry: where in that piece the entry from C++ calls JavaScript.
+        first_bytes: size of the first builtin, which identifies an Isolate.
+        entry: offset in that piece at which the entry from C++ calls JavaScript.
         line_table: BytecodeArray: its table of source positions.
-        instructions: where it has its instructions.
-        code_bytecode: Code: the bytecode that it was made from, or how it was optimized.
+        instructions: BytecodeArray: its instructions.
+        code_bytecode: Code: its bytecode, or its data of optimization.
         code_table: Code: its table of source positions.
         code_start: Code: the address of its instructions; 0 if they are in it.
-        code_begin: where its instructions begin in what precedes them: Code, or InstructionStream.
+        code_begin: Code or InstructionStream: its instructions.
         code_flags, code_size: Code: 32 bits each, the first one with its kind.
-        baseline: number of the kind that is not optimized; those above it are.
-        literals: in what tells how it was optimized, the word with the inlined functions; those
-            with the function itself and with the places of inlined calls have higher numbers by 4.
-        not_string: types below this one are strings'.
-        has_statement_bit: tables of source positions tell statements by a bit, not by a sign.
+        baseline: number of the kind that is not optimized; higher kinds are.
+        literals: data of optimization: the word with the inlined functions; those with the function
+            itself and with the positions of inlined calls have higher numbers by 4.
+        not_string: types below this one are those of strings.
+        has_statement_bit: tables of source positions mark statements by a bit, not by a sign.
         version: as 0x0D06.
-        js_shared: JSFunction: what all closures of a function share.
+        js_shared: JSFunction: the SharedFunctionInfo of all closures of a function.
         name, script, flags: SharedFunctionInfo: the name or the scope, the script, and 32 bits of
             flags before the number that the function has in its script.
-        first_variable: ScopeInfo: how many words precede its variables, without its map.
-        builtin_exit: type of the frames of builtins that are in C++.
+        first_variable: ScopeInfo: the number of words before its variables, without its map.
+        builtin_exit: type of the frames of builtins in C++.
         function_type, shared_type, scope_type, script_type, bytecode_type, code_type,
             stream_type, trusted_bytes_type, bytes_type, interpreter_type: numbers of these objects'
-            types. A stream is what precedes instructions. Those of a stream and of trusted bytes
-            may be the same as others.
+            types. A stream precedes instructions. Those of a stream and of trusted bytes may be the
+            same as others.
     """
 
     entered: int
@@ -188,11 +188,11 @@ class Layout(NamedTuple):
 
     @property
     def has_positions_first(self) -> bool:
-        """Whether a scope has its place in the source before its variables (13.6 on)."""
+        """Whether a scope has its source position before its variables (13.6 on)."""
         return self.first_variable >= _POSITIONS_FIRST
 
 
-_VERSIONS = {
+VERSIONS = {
     (9, 4): Layout(
         *(0x36B8, 0x20, 0x36E0, 0x3708, 0x13A100, 0x540, 0x8C43, 32, 54),
         *(16, 24, 0, 96, 48, 40, 11, 2, 64),
@@ -240,29 +240,23 @@ _VERSIONS = {
 }
 
 
-def known_versions() -> list[tuple[int, int]]:
-    """Return the versions that are known, the oldest first."""
-    return sorted(_VERSIONS)
-
-
 def builtins_place(version: int) -> tuple[int, int]:
-    """Return the size of a version's builtins, and where in them C++ enters; 0 for unknown ones.
+    """Return the size of the builtins of a version, such as 0x0D06, and the offset of its entry.
 
-    Args:
-        version: as 0x0D06.
+    Both are 0 for an unknown version.
     """
-    known = _VERSIONS.get((version >> 8, version & 0xFF))
+    known = VERSIONS.get((version >> 8, version & 0xFF))
     return (known.builtins_bytes, known.entry) if known else (0, 0)
 
 
 def layout_for(version: tuple[int, int], numbers: Mapping[bytes, int]) -> Layout | None:
-    """Return the layout of a version; None if it is not known, or the numbers are not plausible.
+    """Return the layout of a version; None if it is unknown, or the numbers are not plausible.
 
     Args:
-        version: of V8, its first two numbers.
-        numbers: by those of `SYMBOLS` that the file has. They may be anything.
+        version: the first two numbers of V8's version.
+        numbers: untrusted values of those of `SYMBOLS` that the file has.
     """
-    known = _VERSIONS.get(version)
+    known = VERSIONS.get(version)
     if known is None:
         return None
     found = {}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, RecordingError
-from prospect.files.named_files import open_file
-from prospect.files.untrusted_open import OpenFile
+from prospect.files.untrusted_open import OpenFile, open_file
 from prospect.foreign.detection import (
     foreign_kind,
     is_gzipped,

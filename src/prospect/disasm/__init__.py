@@ -1,1 +1,1 @@
-"""Bytes at an address → instructions; and where the bytes of images and of the kernel come from."""
+"""Bytes at an address → instructions; the bytes come from images and from the kernel."""

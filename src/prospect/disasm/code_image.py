@@ -1,8 +1,8 @@
 """Code in ELF images: the bytes at an address, and a small file of pieces for other programs.
 
-The recorded file is never handed to another program itself: its symbols and debug information may
-come from anyone, and parsers of these have been attacked often. The file made here has code, and
-section headers with its addresses; nothing else. Source: System V gABI, "Sections".
+Other programs never get the recorded file itself: its symbols and debug information are untrusted,
+and parsers of these have often been attacked. The file made here has only code, and section
+headers with its addresses. Source: System V gABI, "Sections".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHT_PROGBITS = 1
 _MACHINES_OF_32_BITS = (elf_layout.EM_386, elf_layout.EM_ARM)
 _NO_MACHINE, _LAST_MACHINE = 0, 0xFFFF  # e_machine: u16
 _NAMES = b"\0.text\0.shstrtab\0"
-# After code that ends within an instruction a disassembler asks for more: it gets zeros.
+# A disassembler reads on after code that ends within an instruction: it gets zeros.
 _PADDING_BYTES = 16
 
 
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The address behind it."""
+        """The address after its last byte."""
         return self.address + len(self.content)
 
 
@@ -56,9 +56,9 @@ def target_of(image: ElfImage) -> Target:
 
 
 def target_of_machine(machine: int) -> Target:
-    """Return the usual target of a machine, for code that comes without an image.
+    """Return the usual target of a machine, for code without an image.
 
-    A number that is no EM_*, as a damaged jitdump may have, is no machine's: EM_NONE.
+    A number beyond 16 bits, which a damaged jitdump may have, counts as EM_NONE.
     """
     if machine > _LAST_MACHINE:
         machine = _NO_MACHINE
@@ -69,10 +69,10 @@ def code_image(pieces: Sequence[Piece]) -> bytes:
     """Return an ELF file with a section for each piece.
 
     Args:
-        pieces: of one target, by rising address, none over another.
+        pieces: of one target, in address order, without overlaps.
     """
     target = pieces[0].target
-    # A jitdump may say a machine of 32 bits and addresses of 64.
+    # A jitdump may combine a 32-bit machine and 64-bit addresses.
     is_64 = target.is_64 or pieces[-1].address >= 1 << 32
     header_type, section_type = (
         (elf_layout.EHDR_64, elf_layout.SHDR_64)
@@ -115,14 +115,14 @@ def code_image(pieces: Sequence[Piece]) -> bytes:
 
 
 def apart(pieces: Sequence[Piece], most: int) -> list[list[int]]:
-    """Split pieces into lists of which none overlaps another, each by rising address.
+    """Split pieces into lists without overlaps, each in address order.
 
     Args:
-        pieces: code, in any order; of one target.
-        most: how many a list may have.
+        pieces: code of one target, in any order.
+        most: the most that a list may have.
 
     Returns:
-        Rows of `pieces`; together each once.
+        Rows of `pieces`, each in one list.
     """
     lists: list[list[int]] = []
     for row in sorted(range(len(pieces)), key=lambda one: pieces[one].address):
@@ -136,12 +136,7 @@ def apart(pieces: Sequence[Piece], most: int) -> list[list[int]]:
 
 
 def segment_of(image: ElfImage, address: int) -> tuple[int, int] | None:
-    """Find the segment that holds an address.
-
-    Returns:
-        The address's offset in the file, and how many bytes the segment has there from it on; None
-        if no segment holds it.
-    """
+    """Return the file offset of an address and the bytes left of its segment, None if unmapped."""
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     # As a difference, because a damaged segment may end beyond the last address.
     distance = np.uint64(address) - loads["vaddr"]
@@ -154,12 +149,7 @@ def segment_of(image: ElfImage, address: int) -> tuple[int, int] | None:
 
 
 def code_at(image: ElfImage, svma: int, size: int) -> memoryview:
-    """Return the bytes from an address on: fewer than `size` where their segment or the file ends.
-
-    Args:
-        svma: of the first byte.
-        size: how many.
-    """
+    """Return the bytes from an SVMA on: fewer than `size` if their segment or the file ends."""
     found = segment_of(image, svma)
     if found is None:
         return image.data[:0]

@@ -1,7 +1,7 @@
 """Bytes of code → columns of instructions, by the library that knows the machine best.
 
-x86 is decoded by iced-x86, all else (and x86 if that library has no build) by capstone; each is
-imported with the first code that needs it.
+iced-x86 decodes x86. Capstone decodes all other machines, and x86 if iced-x86 has no build for this
+machine. Each is imported when code needs it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import elf_layout
-from prospect.profile.optional_tables import NO_TARGET
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
@@ -25,14 +24,13 @@ _X86_BITS = {elf_layout.EM_386: 32, elf_layout.EM_X86_64: 64}
 
 
 class Instructions(Record):
-    """Instructions one after the other; what is none is a row of one or more bytes too.
+    """Consecutive instructions; bytes that are no instruction have rows too.
 
     Attributes:
-        address: u64[n] rising.
-        size_bytes: u8[n].
-        text: list[str] mnemonic and operands.
-        flow: u8[n] FLOW_* of `profile.source`.
-        target: u64[n] where a direct call or jump leads, else NO_TARGET.
+        address: ascending.
+        text: mnemonic and operands.
+        flow: FLOW_* of `profile.optional_tables`.
+        target: the target of a direct call or jump, else NO_TARGET.
     """
 
     address: NDArray[np.uint64]
@@ -51,10 +49,10 @@ def disassemble(
     """Decode code from its first byte to its last.
 
     Args:
-        code: the bytes; an instruction that is cut off at their end is shown as no instruction.
-        address: of the first.
+        code: the bytes; a truncated instruction at their end counts as no instruction.
+        address: of the first byte.
         machine: EM_*.
-        syntax: of x86; other machines have one.
+        syntax: for x86; other machines have one.
 
     Returns:
         The instructions, None for a machine that no library here knows.
@@ -62,7 +60,7 @@ def disassemble(
     bits = _X86_BITS.get(machine)
     if bits:
         try:
-            from prospect.disasm.x86 import decode  # noqa: PLC0415 - 50 ms, where it is needed
+            from prospect.disasm.x86 import decode  # noqa: PLC0415 - 50 ms, if it is needed
         except ImportError:  # no build of iced-x86 for this machine
             pass
         else:
@@ -81,16 +79,16 @@ def from_rows(rows: Iterable[tuple[int, int, str, int, int]]) -> Instructions:
         size_bytes=np.array(size, np.uint8),
         text=list(text),
         flow=np.array(flow, np.uint8),
-        target=np.array(target, np.uint64) if target else np.full(0, NO_TARGET, np.uint64),
+        target=np.array(target, np.uint64),
     )
 
 
 def with_flow_of(shown: Instructions, known: Instructions) -> Instructions:
-    """Return instructions with the flow and the targets that others have for the same ones.
+    """Return instructions with flow and targets from another disassembler's rows of the same code.
 
     Args:
         shown: the instructions.
-        known: the same code, by a disassembler that knows what instructions do.
+        known: the same code, by a disassembler that knows the flow of instructions.
     """
     if not len(shown) or not len(known):
         return shown

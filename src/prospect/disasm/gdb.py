@@ -1,14 +1,13 @@
-"""Code → instructions, by GDB: for what the libraries do not know, and as a second opinion.
+"""Code → instructions, by GDB: for machines that the libraries do not know, and for comparison.
 
-As in Prospect 0.9 (Tsariounov, OLS 2002), what has most to be disassembled comes first, and `-g`
-says how many GDB processes may be open at once. Each is asked through the machine interface, runs
-no shell, reads no start-up file and no file but the one made here, asks no server, and is ended if
-it does not answer in time.
+As in Prospect 0.9 (Tsariounov, OLS 2002), the largest jobs come first, and `-g` sets how many GDB
+processes may be open at once. Each gets commands through the machine interface. It runs no shell,
+reads no start-up file and no file but the one made here, and asks no server. It is killed if it
+does not answer in time.
 
 Its answer is a result record of ``-data-disassemble``. Source: the GDB manual, "GDB/MI Output
-Syntax" and "GDB/MI Data Manipulation". The record is a flat list of the same few strings, as the
-file that GDB reads has neither symbols nor lines: one expression reads it, and a library for all of
-the protocol is not needed.
+Syntax" and "GDB/MI Data Manipulation". The file that GDB reads has neither symbols nor lines, so
+the record is a flat list of the same few strings, which one regular expression reads.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _DEAD = "gdb ended without an answer"
 _SLOW = "gdb did not answer in time"
 _UNCLEAR = "gdb's answer cannot be read"
 _OTHER_MACHINE = "gdb does not know this machine either"
-# The one that knows all machines first.
+# First the one that knows all machines.
 _PROGRAMS = ("gdb-multiarch", "gdb")
 _OPTIONS = ("-nx", "-nh", "-q", "--interpreter=mi2")
 _BEFORE_FILE = (
@@ -67,11 +66,11 @@ _BEFORE_FILE = (
     "set width 0",
 )
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath, "HOME": "/nonexistent"}
-# A row of the answer has some 100 characters, and is for one byte at least.
+# A row of the answer has about 100 characters, for at least one byte of code.
 _ANSWER_BYTES_A_BYTE = 400
 _LEAST_ANSWER_BYTES = 1 << 20
 _MOST_SECTIONS = 10_000
-# This is before output that is meant for a person.
+# The prefix of output for a person.
 _CONSOLE = b"~"
 _READ_BYTES = 1 << 16
 Row = tuple[int, int, str, int, int]
@@ -84,7 +83,7 @@ _INSTRUCTION = re.compile(
 _MESSAGE = re.compile(rb"msg=" + _STRING)
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _NAMED = {b"t": b" ", b"n": b" ", b"r": b" "}
-# Machines that no library here knows: the names that most of them have in common.
+# For machines that no library here knows: the names that most of them share.
 _FLOWS = (
     (re.compile(r"(rep[zn]* )?ret\w*\b|blr$|rts\b|jr\s+\$?(ra|r1|lr)$|br\s+%r14$"), FLOW_RETURN),
     (re.compile(r"(call\w*|bl|jal|jalr|brasl|bras|basr|bctrl|bsr)(?![\w.+-])"), FLOW_CALL),
@@ -95,7 +94,7 @@ _LAST_NUMBER = re.compile(r"(?:^|[\s,])0x([0-9a-f]+)$")
 
 
 def gdb_path() -> str | None:
-    """Return where GDB is, None if it is not installed."""
+    """Return GDB's path, None if it is not installed."""
     return next(filter(None, map(shutil.which, _PROGRAMS)), None)
 
 
@@ -108,13 +107,13 @@ def disassemble_by_gdb(
     """Decode code.
 
     Args:
-        groups: pieces of the same object, which one GDB gets if none overlaps another.
-        syntax: of x86.
+        groups: pieces of the same object, which one GDB gets if they do not overlap.
+        syntax: for x86.
         processes: how many GDB processes may be open at once.
-        answer_s: how long each may take over one answer.
+        answer_s: how long each may take for one answer.
 
     Returns:
-        The rows of each piece of each group, or a sentence that says why there are none.
+        The rows of each piece of each group, or the reason that there are none.
     """
     answers: list[list[list[Row] | str]] = [[NO_GDB] * len(pieces) for pieces in groups]
     path = gdb_path()
@@ -152,7 +151,7 @@ def _by_target(pieces: Sequence[Piece]) -> list[list[int]]:
 
 
 class _Pool(Record, frozen=False):
-    """The GDB processes that are open, to be ended when nobody waits for them any more."""
+    """The open GDB processes, and how to ask them."""
 
     path: str
     syntax: Syntax
@@ -177,7 +176,7 @@ class _Pool(Record, frozen=False):
             gdb.end()
 
     def end(self) -> None:
-        """End all at once."""
+        """Kill all of them."""
         for gdb in list(self.open):
             gdb.end()
 
@@ -185,9 +184,10 @@ class _Pool(Record, frozen=False):
 def _piece_rows(gdb: _Gdb, piece: Piece) -> list[Row] | str:
     if not piece.content:
         return []
-    command = f"-data-disassemble -s 0x{piece.address:x} -e 0x{piece.end:x} -- 2"
-    most = _LEAST_ANSWER_BYTES + _ANSWER_BYTES_A_BYTE * len(piece.content)
-    answer = gdb.ask(command, most)
+    answer = gdb.ask(
+        f"-data-disassemble -s 0x{piece.address:x} -e 0x{piece.end:x} -- 2",
+        _LEAST_ANSWER_BYTES + _ANSWER_BYTES_A_BYTE * len(piece.content),
+    )
     if isinstance(answer, str):
         return answer
     if not answer.startswith(b"done"):
@@ -197,7 +197,7 @@ def _piece_rows(gdb: _Gdb, piece: Piece) -> list[Row] | str:
 
 
 class _Gdb:
-    """One GDB process with one file; what does not answer in time is ended and stays so."""
+    """One GDB process with one file; after a failure all answers are that failure."""
 
     def __init__(self, path: str, image: bytes, answer_s: float) -> None:
         self._answer_s = answer_s
@@ -205,7 +205,7 @@ class _Gdb:
         self._waiting = bytearray()
         self._failure = ""
         self._said = b""
-        # A file without a name is one that nobody else can put another in the place of.
+        # Nobody can replace a file without a name.
         with Descriptor(os.memfd_create("prospect-code", os.MFD_CLOEXEC)) as descriptor:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(image)
@@ -223,7 +223,7 @@ class _Gdb:
             )
 
     def ask(self, command: str, most_bytes: int) -> bytes | str:
-        """Send a command and return its result record behind the ``^``, or why there is none."""
+        """Send a command; return its result record after the ``^``, or why there is none."""
         if self._failure:
             return self._failure
         self._number += 1
@@ -238,7 +238,7 @@ class _Gdb:
         return answer
 
     def takes_for_x86(self) -> bool:
-        """Whether it takes its file for one of x86, as it does with machines that it misses."""
+        """Return whether it takes its file for x86 code, as it does for machines unknown to it."""
         self.ask('-interpreter-exec console "show architecture"', _LEAST_ANSWER_BYTES)
         return b"i386" in self._said
 
@@ -268,7 +268,7 @@ class _Gdb:
             self._waiting += chunk
 
     def end(self) -> None:
-        """End the process, whatever it does, and wait for it."""
+        """Kill the process and wait for it."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -282,7 +282,7 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def error_of(record: bytes) -> str:
-    """Return the message of an error record, "" where it has none."""
+    """Return the message of an error record, "" if it has none."""
     found = _MESSAGE.search(record)
     return _unescaped(found[1]) if found else ""
 
@@ -291,12 +291,12 @@ def rows_of(record: bytes, content: bytes, address: int) -> list[Row] | None:
     """Read the instructions of one piece of code.
 
     Args:
-        record: what GDB answered.
+        record: GDB's answer.
         content: the bytes that it was asked for.
-        address: of the first.
+        address: of the first byte.
 
     Returns:
-        Rows that cover each byte once; None if the answer does not fit the question.
+        Rows that cover each byte once; None if the answer does not match the code.
     """
     end = address + len(content)
     rows: list[Row] = []

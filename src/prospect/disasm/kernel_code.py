@@ -1,9 +1,9 @@
 """Code of the recorded kernel: from the vmlinux that -L gives, else from the running kernel.
 
-vmlinux has the kernel's code as it was linked, before the kernel patched itself for its processor,
-and no modules; /proc/kcore has the memory of the kernel, its modules and BPF programs. It is an ELF
-core file (``fs/proc/kcore.c``, Linux 6.12), needs privilege, and is absent from kernels built or
-locked down without it.
+vmlinux has the kernel's code as it was linked, before the kernel patched itself for its CPU, and no
+modules. /proc/kcore has the memory of the kernel, its modules and BPF programs. It is an ELF core
+file (``fs/proc/kcore.c``, Linux 6.12). It needs privilege, and some kernels are built without it or
+lock it.
 """
 
 from __future__ import annotations
@@ -65,26 +65,6 @@ class KernelImage(Record):
         return code or NOT_IN_IMAGE
 
 
-class LiveKernel:
-    """The running kernel's memory."""
-
-    def __init__(self, core: KernelCore) -> None:
-        self._core = core
-
-    @property
-    def image(self) -> ElfImage:
-        """The headers of the core file."""
-        return self._core.image
-
-    def code_at(self, address: int, size: int) -> bytes | str:
-        """Return the bytes from an AVMA on, or why there are none."""
-        return self._core.code_at(address, size) or NOT_THERE
-
-    def close(self) -> None:
-        """Close the memory."""
-        self._core.close()
-
-
 def open_kernel(
     options: SymbolOptions,
     cache: SymbolCache | None = None,
@@ -95,9 +75,9 @@ def open_kernel(
 
     Args:
         options: facts of the recording and choices.
-        cache: where symbol tables are kept.
-        places: where the running kernel describes itself.
-        core_path: its memory.
+        cache: of symbol tables.
+        places: files in which the running kernel describes itself.
+        core_path: the file of its memory.
     """
     if options.kernel_image:
         return _given_image(options, places, cache)
@@ -108,8 +88,7 @@ def open_kernel(
         text = address_of(running.table, options.kernel_text_symbol.encode())
         if text not in (None, options.kernel_text):
             return MOVED
-    core = KernelCore.open(core_path)
-    return core if isinstance(core, str) else LiveKernel(core)
+    return LiveKernel.open(core_path)
 
 
 def _given_image(
@@ -122,12 +101,16 @@ def _given_image(
     return "the file that -L gives is gone" if found is None else KernelImage(found, names.shift)
 
 
-class KernelCore:
-    """An open core file; use `KernelCore.open`."""
+class LiveKernel:
+    """The running kernel's memory, an open core file; use `LiveKernel.open`.
+
+    Attributes:
+        image: the headers of the core file.
+    """
 
     def __init__(self, descriptor: int, image: ElfImage) -> None:
         self._descriptor = descriptor
-        self._image = image
+        self.image = image
 
     @classmethod
     def open(cls, path: str = KCORE) -> Self | str:
@@ -148,21 +131,16 @@ class KernelCore:
             return f"{path} is not a core file: give the kernel's vmlinux with -L"
         return cls(descriptor, image)
 
-    @property
-    def image(self) -> ElfImage:
-        """Its headers."""
-        return self._image
-
-    def code_at(self, address: int, size: int) -> bytes:
-        """Return the bytes from an AVMA on, fewer or none where the kernel has no memory there."""
-        found = segment_of(self._image, address)
+    def code_at(self, address: int, size: int) -> bytes | str:
+        """Return the bytes from an AVMA on, perhaps fewer, or why there are none."""
+        found = segment_of(self.image, address)
         if found is None:
-            return b""
+            return NOT_THERE
         offset, held = found
         try:
-            return os.pread(self._descriptor, min(size, held), offset)
+            return os.pread(self._descriptor, min(size, held), offset) or NOT_THERE
         except OSError:
-            return b""
+            return NOT_THERE
 
     def close(self) -> None:
         """Close the file."""

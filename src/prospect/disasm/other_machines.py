@@ -31,7 +31,7 @@ _MODES = {
         capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC,
     ),
 }
-# A jump of any of these names is always taken.
+# Unconditional jumps.
 _ALWAYS = re.compile(r"jmpq?|(c\.)?jr?|b|br|bx|br?aaz?|br?abz?")
 _RETURNS = {("bx", "lr"), ("jr", "ra"), ("c.jr", "ra")}
 
@@ -42,12 +42,12 @@ def decode_other(
     """Decode code; return address, size, text, FLOW_* and target of each instruction.
 
     Args:
-        address: of the first.
+        address: of the first byte.
         machine: EM_*.
-        syntax: "att" or "intel", for x86.
+        syntax: for x86.
 
     Returns:
-        None for a machine that is not known.
+        None for an unknown machine.
     """
     if machine not in _MODES:
         return None
@@ -87,7 +87,7 @@ def _flow(one: capstone.CsInsn) -> int:
 
 
 def _target(one: capstone.CsInsn, *, is_relative: bool) -> int:
-    """Return where a direct jump leads: its last operand, if that is a number."""
+    """Return the target of a direct jump: its last operand, if that is a number."""
     if not one.operands or one.operands[-1].type != capstone.CS_OP_IMM:
         return NO_TARGET
     value = one.operands[-1].imm + (one.address if is_relative else 0)

@@ -1,7 +1,7 @@
 """x86 code → instructions, by iced-x86.
 
 Text is as close to ``objdump -d`` as the library's formatter allows: addresses of direct calls and
-jumps in hexadecimal, what an address relative to the instruction means behind a ``#``.
+jumps in hexadecimal, the meaning of a RIP-relative address after a ``#``.
 """
 
 from __future__ import annotations
@@ -43,12 +43,10 @@ _OPERANDS_FROM_COLUMN = 7  # as in objdump
 def decode(
     code: bytes, address: int, bits: int, syntax: Syntax
 ) -> list[tuple[int, int, str, int, int]]:
-    """Decode code; return address, size, text, FLOW_* and target of each instruction.
+    """Decode 32- or 64-bit code from an address on.
 
-    Args:
-        address: of the first.
-        bits: 32 or 64.
-        syntax: "att" or "intel".
+    Returns:
+        Address, size, text, FLOW_* and target of each instruction.
     """
     text_of = _formatter(syntax)
     decoder = Decoder(bits, code, ip=address)

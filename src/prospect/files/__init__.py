@@ -1,1 +1,1 @@
-"""The one door to files that another file or process names."""
+"""Files that another file or process names, opened with the rights of the user who named them."""

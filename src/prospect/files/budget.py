@@ -1,10 +1,10 @@
-"""The memory that all files that others name may cost one report, together.
+"""The memory that all untrusted files together may cost one report.
 
-`ReadBudget` chooses which of several files are read, by an estimate of the memory that each takes:
-the smallest first, so that a big file of one user never keeps the names of the others' code out of
-the report. `HeldMemory` counts what is read or unpacked as it comes, such as debug files, source
-text and their sections, as long as somebody holds it. Time follows memory: the parsers of these
-files are linear.
+`ReadBudget` chooses which of several files to read, by an estimate of the memory that each takes:
+the smallest first, so that a big file of one user never keeps the names of other users' code out of
+the report. `HeldMemory` counts files and sections that are read or unpacked, such as debug files
+and source text, until nothing refers to them. Time follows memory: the parsers of these files are
+linear.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def size_in_bytes(text: str) -> int:
 
 
 def setting_for(size: int) -> str:
-    """Say how the variable is set to a size, or to somewhat more.
+    """Return the setting of the variable for a size, rounded up.
 
     >>> setting_for(1_500_000_000)
     'PROSPECT_MEMORY=2G'
@@ -91,8 +91,7 @@ class ReadBudget:
         """Spend on the cheapest files first.
 
         Returns:
-            The files for which too little is left, each with why it was not read, and how much it
-            would take.
+            The files for which too little is left, each with the reason and the setting that helps.
         """
         left_out = {}
         wanted_bytes = self.most_bytes - self.left_bytes
@@ -133,7 +132,7 @@ class HeldMemory:
 
     @property
     def left_to_stay_bytes(self) -> int:
-        """How much more may be held until a report ends; what is read and let go needs the rest.
+        """How much more may be held until a report ends; files held for a short time need the rest.
 
         Raises:
             UsageError: the variable holds no size.
@@ -141,7 +140,7 @@ class HeldMemory:
         return self.left_bytes - int(ReadBudget.of_environment().most_bytes * _SHORT_STAY)
 
     def weigh(self, find: Callable[[], _Found]) -> tuple[_Found, int]:
-        """Let something look for files, none of which is held: each is refused as too costly.
+        """Call `find` with every file refused as too costly, to learn what it would hold.
 
         Returns:
             The result, and the size of the biggest file that it would hold, 0 for none.
@@ -153,10 +152,10 @@ class HeldMemory:
             del self._weighed.biggest
 
     def hold(self, memory: mmap.mmap, size: int) -> bool:
-        """Count memory until nothing refers to it any more; return False if it is too much.
+        """Count memory until nothing refers to it; return False if it is too much.
 
         Args:
-            size: how much of the memory is, or will be, touched.
+            size: the bytes of it that are, or will be, touched.
 
         Raises:
             UsageError: the variable holds no size.
@@ -173,10 +172,10 @@ class HeldMemory:
         return True
 
     def _let_go(self, size: int) -> None:
-        # Garbage may be collected, and this called, wherever this thread is.
+        # The garbage collector may call this while this thread holds the lock: an RLock.
         with self._lock:
             self.bytes -= size
 
 
 of_others = HeldMemory()
-"""That of files whose owner is neither root nor we, and of what was unpacked of any."""
+"""Memory of files whose owner is neither root nor we, and of sections unpacked from any file."""

@@ -1,8 +1,8 @@
-"""A child process, which a file system may hold up as long as that likes.
+"""A child process, which a file system may block for any time.
 
-The parent learns how the child ended, and what it cost. The parent never waits longer than it says,
-and the end of the parent, however that comes, is the child's end too. Nothing ends a process that
-waits for a FUSE server which took the question; init takes that one.
+The parent learns how the child ended and which CPU time it used. It never waits longer than its
+time-out. When the parent ends, for whatever reason, the kernel kills the child. A process that
+waits for a FUSE server which has read the request cannot be killed; init inherits it.
 Source: ``fs/fuse/dev.c`` (Linux 6.18), request_wait_answer(); fcntl(2), F_SETSIG.
 """
 
@@ -23,7 +23,6 @@ from prospect.light import signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
     from typing import Any, NoReturn
 
 _KILLED_S = 0.1
@@ -35,18 +34,14 @@ _OF_THE_PARENT = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
 def tell(fd: int, value: Any) -> int:
-    """Leave a value for the parent or the child, in a file in memory that only these two have.
+    """Write a value to a file in memory that only parent and child have; return its bytes.
 
     Args:
-        fd: such a file, open for writing.
-        value: of what `marshal` knows.
-
-    Returns:
-        The bytes it takes.
+        value: of types that `marshal` knows.
 
     Raises:
-        OSError: there is no memory, or files may not grow so large (RLIMIT_FSIZE is for those in
-            memory too); nothing is left then, rather than a part.
+        OSError: there is no memory, or files may not grow so large (RLIMIT_FSIZE limits files in
+            memory too). The file is empty then.
     """
     words = marshal.dumps(value)
     try:
@@ -61,55 +56,49 @@ def tell(fd: int, value: Any) -> int:
 
 
 def told(fd: int) -> Any:
-    """Return what `tell` left; None if it left nothing."""
+    """Return the value that `tell` wrote, None if there is none."""
     size = os.fstat(fd).st_size
-    # The other process's own words, in memory that nobody else has.
-    return marshal.loads(os.pread(fd, size, 0)) if size else None  # noqa: S302 - as said
+    return marshal.loads(os.pread(fd, size, 0)) if size else None  # noqa: S302 - see `tell`
 
 
 class Progress:
-    """Memory that parent and child share: what the child waits for, and since when."""
+    """Memory that parent and child share: the place that the child waits for, and since when."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
 
     def at(self, place: int) -> None:
-        """Say that files of a place are about to be touched; 0 for none."""
+        """Record that the child is about to touch files of a place; 0 for none."""
         _PAGE.pack_into(self._page, 0, time.monotonic_ns(), place, 0)
 
     def finish(self, size_bytes: int) -> None:
-        """Say that the result is there."""
+        """Record that the result is written."""
         _PAGE.pack_into(self._page, 0, 0, 0, size_bytes)
 
     @property
     def result_bytes(self) -> int:
-        """The size of the result, 0 as long as there is none."""
+        """The size of the result, 0 until it is written."""
         return int(_PAGE.unpack_from(self._page)[2])
 
     @property
     def late_place(self) -> int:
-        """The place that has not answered in time, 0 without."""
+        """The place that has not answered in time, 0 for none."""
         since_ns, place, _ = _PAGE.unpack_from(self._page)
         return place if place and time.monotonic_ns() - since_ns > _LATE_NS else 0
 
 
 class SignalsHeld:
-    """Signals wait while this is entered, and reach parent and child of a fork at its end.
+    """Blocks all signals around a fork.
 
-    A forked child still has the handlers of its parent, and the pipe into which the interpreter
-    writes what arrived: a signal sent to both would be there twice.
+    A forked child has its parent's handlers, and the pipe into which the interpreter writes the
+    numbers of signals: a signal sent to both processes would arrive twice in the parent.
     """
 
     def __enter__(self) -> None:
-        """Hold them."""
+        """Block them."""
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let them come."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
@@ -119,7 +108,7 @@ class Child:
 
     Attributes:
         pid: 0 before the start and after the end.
-        status: how it ended, as `os.waitstatus_to_exitcode` says it.
+        status: how it ended, as `os.waitstatus_to_exitcode` returns it.
         used_s: its user and system time, once it has ended.
     """
 
@@ -134,8 +123,8 @@ class Child:
         """Fork a child.
 
         Args:
-            serve: runs in the child, which ends with it; given a descriptor that is at its end
-                once the child is to stop.
+            serve: runs in the child, which ends when it returns. It gets a descriptor that is at
+                end of file once the child is to stop.
             kept_fds: the descriptors that the child keeps.
 
         Raises:
@@ -159,14 +148,14 @@ class Child:
                     os.close(fd)
 
     def start_program(self, module: str, kept_fds: Sequence[int], value: Any) -> None:
-        """Start a child that is a program of its own: a module of Prospect, which calls `given`.
+        """Start a module of Prospect as a program, which calls `given`.
 
-        A fork keeps the pages that its parent has then, also those that the parent gives back or
-        writes to later. A program has none of them.
+        A forked child keeps its parent's pages, even those that the parent frees or changes later.
+        A program has none of them.
 
         Args:
             kept_fds: as for `start`.
-            value: of what `marshal` knows.
+            value: of types that `marshal` knows.
 
         Raises:
             OSError: there can be no child.
@@ -187,7 +176,7 @@ class Child:
             self._control_fd = -1
 
     def reap(self, seconds: float) -> bool:
-        """Wait for the child's end that long; return whether it has ended."""
+        """Wait up to a time for the child's end; return whether it has ended."""
         until = time.monotonic() + seconds
         while self.pid:
             try:
@@ -206,7 +195,7 @@ class Child:
         return True
 
     def kill(self, wait_s: float = _KILLED_S) -> None:
-        """End the child; one that a file system does not let go is left to that."""
+        """Kill the child; leave one that a file system blocks to init."""
         self.stop()
         if self.pid and not self.reap(0.0):
             os.kill(self.pid, signal.SIGKILL)
@@ -224,7 +213,7 @@ def _fork() -> int:
     """Fork, without the warning of CPython 3.12: the child takes no locks of other threads."""
     if sys.version_info < (3, 12):
         return os.fork()
-    import warnings  # noqa: PLC0415 - not where COMMAND would wait for it in vain
+    import warnings  # noqa: PLC0415 - needed from CPython 3.12 on
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -237,21 +226,21 @@ def _be_the_child(
     """Serve, and never return to the parent's program."""
     status = 1
     try:
-        # Objects of the parent are not taken apart here: its mappings are not all there.
+        # Not all of the parent's mappings are here, so its objects must not be finalized.
         gc.freeze()
         for number in _OF_THE_PARENT:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        # Held up in a file system, it must hold nothing that others wait for to be closed.
+        # A child that a file system blocks must not keep open what others wait to see closed.
         null_fd = os.open(os.devnull, os.O_RDWR)
         kept = sorted({stop_fd, lifeline_fd, *kept_fds})
         for standard in {0, 1, 2}.difference(kept):
             os.dup2(null_fd, standard)
         for low, high in zip([2, *kept], [*kept, os.sysconf("SC_OPEN_MAX")], strict=True):
-            if max(low, 2) + 1 < high:  # an empty range that ends at 0 would be all there are
+            if max(low, 2) + 1 < high:  # closerange(3, 0) would close all
                 os.closerange(max(low, 2) + 1, high)
-        # The lowest numbers that are free: of those from 1024 on select(2) knows nothing.
+        # The lowest free numbers: select(2) cannot wait for descriptors from 1024 on.
         stop_fd, lifeline_fd = os.dup(stop_fd), os.dup(lifeline_fd)
         die_with(lifeline_fd)
         serve(stop_fd)
@@ -266,7 +255,7 @@ def program_line(module: str, *words: str) -> list[str]:
 
 
 def given() -> tuple[int, Any]:
-    """Return the descriptor and the value that `Child.start_program` started this program with."""
+    """Return the stop descriptor and the value that `Child.start_program` passed."""
     stop_fd, value = marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - of its parent
     return stop_fd, value
 
@@ -274,7 +263,7 @@ def given() -> tuple[int, Any]:
 def die_with(lifeline_fd: int) -> None:
     """Let the kernel kill this process when the other end of a pipe is closed.
 
-    PR_SET_PDEATHSIG would not do: taking on other rights clears it.
+    PR_SET_PDEATHSIG does not suffice: a change of user clears it.
     """
     fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)

@@ -5,7 +5,7 @@ SECURITY.md lists those on input.
 
 from __future__ import annotations
 
-# A file that is read or mapped. `PROSPECT_MEMORY` bounds what all of them hold together.
+# A file that is read or mapped. `PROSPECT_MEMORY` bounds all of them together.
 LARGEST_READ_BYTES = 1 << 31
 
 # A file of a network file system is copied, and the copy is in memory.
@@ -18,14 +18,14 @@ LONGEST_REQUEST = 1 << 14
 ANSWER_S = 2.0
 WHOLE_ANSWER_S = 20.0
 
-# Links in a path, as the kernel has it (MAXSYMLINKS).
+# Links in a path: the kernel's MAXSYMLINKS.
 MOST_LINKS = 40
 
-# Parts of a path: each is opened by itself.
+# Parts of a path, each of which is opened.
 MOST_PARTS = 128
 
-# What is read of /proc/self/fdinfo: the number of the mount is in one of its first lines.
+# Bytes read of /proc/self/fdinfo: one of its first lines has the number of the mount.
 LONGEST_FDINFO = 1 << 12
 
-# Parts of the path of a file that is written under a name from debug information.
+# Parts of the path of a file whose name comes from debug information.
 MOST_WRITTEN_PARTS = 100

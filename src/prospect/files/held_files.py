@@ -1,14 +1,14 @@
-"""The bytes of an open file, taken so that nobody can pull them away from under the reader.
+"""The bytes of an open file, which nobody can truncate under the reader.
 
-Touching a mapping beyond the end of its file is a SIGBUS, which no Python program survives. So a
-file is mapped only if nobody can cut it short meanwhile: only its owner and root may write to
-it, its file system is the kernel's own, and a read lease makes a process that writes or truncates
-it wait until the mapping is gone. Everything else is read into memory.
+Touching a mapping beyond the end of its file raises SIGBUS, which no Python program survives. So a
+file is mapped only if nobody can truncate it meanwhile: only its owner and root may write to it,
+its file system is served by the kernel, and a read lease makes a process that writes or truncates
+it wait until the mapping is gone. All other files are read into memory.
 
 Source: fcntl(2), "Leases": a writer waits at most /proc/sys/fs/lease-break-time, 45 s by default;
 ``fs/locks.c`` (Linux 6.18) for who may have one. The lease lasts as long as the mapping, because
-`mmap.mmap` keeps a duplicate of the descriptor, and as long as a child's copy of it: so a child
-that is forked gets none (madvise(2), MADV_DONTFORK), but where it is lent one.
+`mmap.mmap` keeps a duplicate of the descriptor, and as long as a child's copy of the mapping. So
+forked children get no copy (madvise(2), MADV_DONTFORK), unless `lend` gives them one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHERS_MAY_WRITE = 0o022
 
 
 class _FileMapping(mmap.mmap):
-    """A mapping of a file's own pages: what is let go of is read again where it is needed."""
+    """A mapping of a file's own pages: released pages are read again when they are needed."""
 
 
 def is_only_ours(status: os.stat_result) -> bool:
@@ -45,20 +45,20 @@ def is_only_ours(status: os.stat_result) -> bool:
 def hold_contents(
     descriptor: int, *, may_map: bool = True, account: HeldMemory | None = None
 ) -> memoryview:
-    """Return the bytes of a regular file: mapped where that is safe, else read.
+    """Return the bytes of a regular file: mapped if that is safe, else read.
 
-    A file that is cut short while it is read yields the bytes that were there.
+    A file that is truncated while it is read yields the bytes that were read.
 
     Args:
-        descriptor: open for reading; it may be closed at once.
-        may_map: whether this process alone uses the descriptor's open file description, on which
-            the lease is put.
-        account: where memory that is not the file's own is counted; None for nowhere.
+        descriptor: open for reading; the caller may close it at once.
+        may_map: whether only this process uses the descriptor's open file description, which gets
+            the lease.
+        account: counts memory that is not mapped from the file.
 
     Raises:
-        CostlyError: there is not enough left of the account.
+        CostlyError: too little is left of the account.
         OSError: it cannot be read.
-        MemoryError: it has to be read, and is bigger than this machine's memory.
+        MemoryError: it cannot be mapped, and is bigger than this machine's memory.
     """
     status = os.fstat(descriptor)
     size = status.st_size
@@ -66,7 +66,7 @@ def hold_contents(
         # A PCI device's memory in /sys can be mapped, with effects on the device, but not read.
         os.pread(descriptor, 16, 0)
         if not status.st_nlink or _lease(descriptor):
-            # Somebody may have been quicker than the lease.
+            # Somebody may have truncated it before the lease.
             size = os.fstat(descriptor).st_size
             if size:
                 mapping = _FileMapping(descriptor, size, access=mmap.ACCESS_READ)
@@ -76,7 +76,7 @@ def hold_contents(
         raise MemoryError
     if not size:
         return memoryview(b"")
-    # Memory that is never touched costs nothing: holes of a sparse file stay holes.
+    # Untouched memory costs nothing: holes of a sparse file stay holes.
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     extents = list(data_extents(descriptor, size))
     if account and not account.hold(memory, sum(end - begin for begin, end in extents)):
@@ -87,28 +87,28 @@ def hold_contents(
         filled = begin
         while filled < end and (count := os.preadv(descriptor, [buffer[filled:end]], filled)):
             filled += count
-    # A file that was cut short meanwhile ends where it does now.
+    # A file that was truncated meanwhile has its present size.
     return buffer[: max(filled, min(size, os.fstat(descriptor).st_size))].toreadonly()
 
 
 def lend(contents: memoryview, *, to_children: bool) -> None:
-    """Let children that are forked from now on have these bytes too, or no longer.
+    """Let children forked from now on have these bytes, or not.
 
-    Without, a child must not touch them.
+    A child that has not got them must not touch them.
     """
     if isinstance(contents.obj, _FileMapping):
         contents.obj.madvise(mmap.MADV_DOFORK if to_children else mmap.MADV_DONTFORK)
 
 
 def releaser(contents: memoryview, offset: int) -> Callable[[int], None] | None:
-    """Return what takes pages out of this process's memory that the kernel has anyway.
+    """Return a function that drops pages which were read from this process's memory.
 
     Args:
         contents: from `hold_contents`.
-        offset: from where on it is read once, from front to back.
+        offset: from here on, the caller reads it once, from front to back.
 
     Returns:
-        Called with how many bytes from `offset` on were read; None if they are in memory only.
+        A function of the number of bytes read since `offset`; None if `contents` is not mapped.
     """
     mapping = contents.obj
     if not isinstance(mapping, _FileMapping):
@@ -126,9 +126,9 @@ def releaser(contents: memoryview, offset: int) -> Callable[[int], None] | None:
 
 
 def data_extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield where a file holds data, as begin and end; what is between is a hole of zeros.
+    """Yield begin and end of each run of data in a file; holes between them read as zeros.
 
-    A file system that knows no holes has one extent. Source: lseek(2), SEEK_DATA.
+    A file system without holes has one extent. Source: lseek(2), SEEK_DATA.
     """
     end = 0
     while end < size:
@@ -156,7 +156,7 @@ def _lease(descriptor: int) -> bool:
 
 
 def lock(descriptor: int) -> bool:
-    """Take the lock on an open file; return False if somebody else has it.
+    """Take the lock on an open file; return False if another process has it.
 
     Raises:
         OSError: the file system has no locks.

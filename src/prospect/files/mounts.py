@@ -1,8 +1,8 @@
-"""Which file systems answer at once, because only this kernel serves them; whose files are ours.
+"""File systems that answer at once, because only this kernel serves them.
 
-/proc/self/mountinfo tells whether something can be looked up, and read, without waiting for a
-server, which need not ever answer: FUSE, NFS, 9p, autofs, an overlay over those. An unknown file
-system is not taken for a local one. Source: proc_pid_mountinfo(5).
+/proc/self/mountinfo shows whether a look-up and a read can wait for a server, which may never
+answer: FUSE, NFS, 9p, autofs, an overlay over those. An unknown file system counts as one of them.
+Source: proc_pid_mountinfo(5).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TABLE = "/proc/self/mountinfo"
 _MOUNT_ID = b"mnt_id:"
-# Their files are made by the kernel as they are read.
+# The kernel makes the content of their files as they are read.
 _OF_THE_KERNEL = frozenset(
     b"proc sysfs devtmpfs devpts cgroup cgroup2 tracefs debugfs securityfs pstore bpf mqueue"
     b" hugetlbfs configfs rootfs".split()
@@ -41,7 +41,7 @@ class Mount(NamedTuple):
         root: the directory of the file system that is mounted.
         kind: of file system.
         options: of the file system, separated by commas.
-        is_local: whether its pages come from this kernel, and so always come.
+        is_local: whether its pages come from this kernel, and so always arrive.
     """
 
     number: bytes
@@ -59,7 +59,7 @@ class Mount(NamedTuple):
 
     @property
     def served_by(self) -> int | None:
-        """The user whose program serves a FUSE file system, EVERYBODY if unknown; None of others.
+        """The user whose program serves a FUSE file system, EVERYBODY if unknown, None for others.
 
         Source: ``fs/fuse/inode.c`` fuse_show_options().
         """
@@ -73,8 +73,8 @@ class Mount(NamedTuple):
 class OwnMounts:
     """The mounts of this process, as they are at each question.
 
-    They are identified by their numbers: a path means another mount as soon as somebody renames a
-    directory on it, and a mount made after a look at all of them has a number that was not there.
+    Numbers identify them: a path means another mount once somebody renames a directory on it, and
+    a mount made after the table was read has a new number.
     Source: proc_pid_mountinfo(5), poll(); proc_pid_fdinfo(5), mnt_id. Neither asks a file system.
     """
 
@@ -103,7 +103,7 @@ class OwnMounts:
             self._prompt = frozenset(one.number for one in mounts(file.read()) if not one.may_wait)
 
 
-@lru_cache(maxsize=1)  # the table is read at each question and is rarely another one
+@lru_cache(maxsize=1)  # the table is read at each question and rarely changes
 def _local_devices(mountinfo: bytes) -> dict[int, bool]:
     """Return for each device of a mount table whether all its mounts are local."""
     local: dict[int, bool] = {}
@@ -113,7 +113,7 @@ def _local_devices(mountinfo: bytes) -> dict[int, bool]:
 
 
 def is_local(device: int) -> bool:
-    """Return whether a file system's pages come from this machine, and so always come."""
+    """Return whether a file system's pages come from this machine, and so always arrive."""
     try:
         with open(_TABLE, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
             local = _local_devices(file.read())
@@ -123,7 +123,7 @@ def is_local(device: int) -> bool:
 
 
 def has_other_root(pid: int) -> bool:
-    """Return whether a process has other files than we: another mount namespace or root."""
+    """Return whether a process has another mount namespace or root than we have."""
     own, other = (link_target(b"/proc/%b/ns/mnt" % who) for who in (b"self", b"%d" % pid))
     if other and own != other:
         return True
@@ -132,7 +132,7 @@ def has_other_root(pid: int) -> bool:
 
 
 def link_target(link: bytes) -> bytes:
-    """Return where a link of /proc leads, b"" if that is not known."""
+    """Return the target of a link of /proc, b"" if it is unknown."""
     try:
         return os.readlink(link)  # noqa: PTH115 - the target may be any bytes
     except OSError:
@@ -140,12 +140,12 @@ def link_target(link: bytes) -> bytes:
 
 
 def waiting_points(mountinfo: bytes) -> frozenset[bytes]:
-    """Return where file systems are mounted on which a look-up may have to wait."""
+    """Return the mount points of file systems on which a look-up may have to wait."""
     return frozenset(one.point for one in mounts(mountinfo) if one.may_wait)
 
 
 def mounts(mountinfo: bytes) -> Iterator[Mount]:
-    """Yield the mounts of a table, those that are overlays last."""
+    """Yield the mounts of a table, overlays last."""
     points: dict[bytes, bool] = {}
     overlays = []
     for line in mountinfo.splitlines():
@@ -174,10 +174,10 @@ def mounts(mountinfo: bytes) -> Iterator[Mount]:
 
 
 def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
-    """Return whether a layer of an overlay is where one may have to wait."""
+    """Return whether a look-up in a layer of an overlay may have to wait."""
     if True not in points.values():
         return False
-    import re  # noqa: PLC0415 - takes longer to import than all else here, and is rarely wanted
+    import re  # noqa: PLC0415 - takes longer to import than all else here, and is rarely needed
 
     for layers in re.findall(_LAYERS, options):
         for layer in re.split(rb"(?<!\\):", _plain(layers)):
@@ -192,7 +192,7 @@ def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
 def _plain(escaped: bytes) -> bytes:
     if b"\\" not in escaped:
         return escaped
-    import re  # noqa: PLC0415 - takes longer to import than all else here, and is rarely wanted
+    import re  # noqa: PLC0415 - takes longer to import than all else here, and is rarely needed
 
     return re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 255]), escaped)
 

@@ -1,15 +1,13 @@
-"""A child process that opens files, so that what does not answer holds up nobody else.
+"""A child process that opens files, so that a file system that does not answer blocks only it.
 
-Requests come over a socket; the answer is a descriptor and facts of a regular file, or the reason
-why there is none. The child takes on the rights of the user whose names are looked up. It copies a
-file whose pages need not ever come into memory, and hands the copy over. A child that is late is
-killed and left to itself.
-Source: unix(7), SCM_RIGHTS.
+Requests come over a socket. The answer is a descriptor and facts of a regular file, or the reason
+why there is none. The child takes on the rights of the user who named the file. If the pages of a
+file may never come into memory, the child copies the file and sends the copy. `Opener` kills a
+child that is late. Source: unix(7), SCM_RIGHTS.
 """
 
 from __future__ import annotations
 
-import enum
 import errno
 import os
 import select
@@ -31,6 +29,7 @@ from prospect.files.mounts import is_local
 from prospect.files.rights import ROOT_USER, Switch, speaks_for
 from prospect.files.walk import PATH_ONLY, walk
 from prospect.light import Descriptor
+from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -40,21 +39,11 @@ if TYPE_CHECKING:
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 OWN_RIGHTS = -1
 _REQUEST = struct.Struct("=iqI????")  # user, largest size, bytes of the root, flags
-_ANSWER = struct.Struct("=iQQqQQq")  # outcome, and `FileFacts`
+_ANSWER = struct.Struct("=iQQqQQq")  # outcome, or a NameSource, and `FileFacts`
 _BUSY, _DONE = -1, 0
 _NO_FACTS = (0, 0, 0, 0, 0, 0)
 _CHUNK_BYTES = 1 << 22
 _SAY_S = 0.2
-
-
-class Refusal(enum.IntEnum):
-    """Why a file was not opened."""
-
-    MISSING = 1
-    FORBIDDEN = 2
-    UNFIT = 3  # no regular file, or too big
-    SILENT = 4  # its file system did not answer in time
-    COSTLY = 5  # too little is left of the memory that untrusted files may take
 
 
 class UnfitError(Exception):
@@ -65,7 +54,7 @@ FAILURES = (UnfitError, OSError, ValueError, MemoryError)
 
 
 class FileFacts(NamedTuple):
-    """Facts of an opened file by fstat(2), and with whose rights files that it names are read."""
+    """Facts of an opened file by fstat(2), and the user with whose rights its names are read."""
 
     device: int
     inode: int
@@ -76,15 +65,15 @@ class FileFacts(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A file that is to be opened.
+    """A file to open.
 
     Attributes:
         path: absolute, as seen from the root.
         root: a directory that it is below, such as ``/proc/PID/root``; b"/" for our own.
-        uid: with whose rights, OWN_RIGHTS for ours.
-        largest_bytes: a bigger file is opened only if nobody but root and we can change it.
-        is_link: whether the path is a link of /proc, which is to be followed as it is.
-        as_everybody: whether only what every user may read is opened.
+        uid: whose rights to use, OWN_RIGHTS for ours.
+        largest_bytes: refuse a bigger file, unless only root and we can change it.
+        is_link: whether the path is a link of /proc, to be followed as it is.
+        as_everybody: refuse files that not every user may read.
         follow_last: whether the last name may be a link.
         links_below: whether links below another root are followed, without leaving it.
     """
@@ -100,7 +89,7 @@ class Request(NamedTuple):
 
 
 class Opener:
-    """Asks a child, which is started at the first question and again after one went unanswered."""
+    """Starts the child at the first request, and again after a request went unanswered."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -108,28 +97,26 @@ class Opener:
         self._silent: set[tuple[int, bytes]] = set()
         self._turn = allocate_lock()
 
-    def open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
-        """Open a regular file for reading, within some seconds.
+    def open(self, request: Request) -> tuple[int, FileFacts] | NameSource:
+        """Open a regular file for reading, within a few seconds; threads take turns.
 
-        If a user's names have led to files that do not answer, no more of them are looked up there.
-        Threads take turns.
+        Once a file that a user named below a root has not answered, the others are refused too.
         """
-        with self._turn:
-            return self._open(request)
-
-    def _open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
         place = request.uid, request.root
-        if place in self._silent or len(request.path) + len(request.root) > LONGEST_REQUEST // 2:
-            return Refusal.SILENT if place in self._silent else Refusal.MISSING
-        try:
-            answer = self._ask(request)
-        except OSError:
-            answer = None
-        if answer is None:
-            self._silent.add(place)
-            self.close()
-            return Refusal.SILENT
-        return answer
+        with self._turn:
+            if place in self._silent:
+                return NameSource.NO_ANSWER
+            if len(request.path) + len(request.root) > LONGEST_REQUEST // 2:
+                return NameSource.NO_FILE
+            try:
+                answer = self._ask(request)
+            except OSError:
+                answer = None
+            if answer is None:
+                self._silent.add(place)
+                self.close()
+                return NameSource.NO_ANSWER
+            return answer
 
     @property
     def pid(self) -> int:
@@ -137,7 +124,7 @@ class Opener:
         return self._child.pid
 
     def start(self) -> None:
-        """Start the child, unless it is there, as a program without pages of this process.
+        """Start the child, unless it runs, as a program without pages of this process.
 
         Raises:
             OSError: it cannot be started.
@@ -147,20 +134,19 @@ class Opener:
                 self._start(is_program=True)
 
     def close(self) -> None:
-        """Let the child go."""
+        """Close the channel and end the child."""
         if self._socket is None:
             return
         self._socket.close()
         self._socket = None
-        self._child.stop()
         self._child.kill()
 
     def __del__(self) -> None:
-        """Close the channel, as the interpreter ends: the child ends by that, in its own time."""
+        """Close the channel as the interpreter ends; the child then ends by itself."""
         if self._socket is not None:
             self._socket.close()
 
-    def _ask(self, request: Request) -> tuple[int, FileFacts] | Refusal | None:
+    def _ask(self, request: Request) -> tuple[int, FileFacts] | NameSource | None:
         from socket import recv_fds  # noqa: PLC0415 - no untrusted file, no socket
 
         channel = self._socket or self._start()
@@ -181,7 +167,7 @@ class Opener:
             if outcome == _DONE:
                 return descriptors[0], FileFacts(*fields)
             if outcome != _BUSY:
-                return Refusal(outcome)
+                return NameSource(outcome)
         return None
 
     def _start(self, *, is_program: bool = False) -> socket.socket:
@@ -218,7 +204,7 @@ def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
                 _copy(channel, descriptor, largest_bytes)
             send_fds(channel, [_ANSWER.pack(_DONE, *facts)], [descriptor])
         finally:
-            # Before a refusal: a server that keeps this waiting, or fails it, is the file's own.
+            # Before the refusal is sent: closing may wait for the file's server, or fail.
             os.close(descriptor)
     except FAILURES as error:
         channel.send(_ANSWER.pack(refusal_of(error), *_NO_FACTS))
@@ -226,27 +212,22 @@ def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
 
 def _open(wanted: Request, switch: Switch) -> tuple[int, FileFacts]:
     """Open a file with the rights of the user who names it."""
-    # The root is ours to name: the user may not even be allowed to see it.
-    root = wanted.root if wanted.root == b"/" else b"/proc/self/fd/%d" % _directory(wanted.root)
+    # With our rights: the user may not even be allowed to see the root.
+    root_fd = os.open(wanted.root, PATH_ONLY | os.O_DIRECTORY) if wanted.root != b"/" else -1
+    root = b"/proc/self/fd/%d" % root_fd if root_fd >= 0 else wanted.root
     try:
-        try:
-            if wanted.uid != OWN_RIGHTS:
-                switch.take_on(wanted.uid)
-            find = _followed if wanted.is_link else walk_to
-            return open_place(find(wanted, root), wanted.largest_bytes)
-        finally:
-            switch.lay_down()
+        if wanted.uid != OWN_RIGHTS:
+            switch.take_on(wanted.uid)
+        place = os.open(wanted.path, PATH_ONLY) if wanted.is_link else walk_to(wanted, root)
+        return open_place(place, wanted.largest_bytes)
     finally:
-        if root != b"/":
-            os.close(int(root.rpartition(b"/")[2]))
-
-
-def _followed(wanted: Request, _: bytes) -> int:
-    return os.open(wanted.path, PATH_ONLY)
+        switch.lay_down()
+        if root_fd >= 0:
+            os.close(root_fd)
 
 
 def walk_to(wanted: Request, root: bytes, may_wait: Callable[[int], bool] | None = None) -> int:
-    """Walk to what is wanted; see `walk`."""
+    """Walk to a wanted file; see `walk`."""
     owner = os.geteuid() if wanted.uid == OWN_RIGHTS else wanted.uid
     return walk(
         wanted.path,
@@ -259,22 +240,18 @@ def walk_to(wanted: Request, root: bytes, may_wait: Callable[[int], bool] | None
     )
 
 
-def refusal_of(error: Exception) -> Refusal:
-    """Return what an exception of `walk_to`, `open_place` or of reading means."""
+def refusal_of(error: Exception) -> NameSource:
+    """Return the reason that an exception of `walk_to`, `open_place` or of reading gives."""
     is_link = isinstance(error, OSError) and error.errno == errno.ELOOP
     if is_link or isinstance(error, (UnfitError, MemoryError)):
-        return Refusal.UNFIT
-    return Refusal.FORBIDDEN if isinstance(error, PermissionError) else Refusal.MISSING
-
-
-def _directory(root: bytes) -> int:
-    return os.open(root, PATH_ONLY | os.O_DIRECTORY)
+        return NameSource.NO_ELF
+    return NameSource.NO_PERMISSION if isinstance(error, PermissionError) else NameSource.NO_FILE
 
 
 def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
-    """Open the file that a descriptor of a path refers to, if it is one; close the descriptor.
+    """Open the regular file that an O_PATH descriptor refers to; close that descriptor.
 
-    A device is not even opened: that alone starts a watchdog.
+    Never opens a device: opening a watchdog starts it.
 
     Raises:
         UnfitError: it is not a regular file, or is too big.
@@ -301,7 +278,7 @@ def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
 def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
     """Copy a file into memory; its descriptor then refers to the copy.
 
-    Now and then a word to the other end shows that this goes on.
+    Messages to the other end show that the copy makes progress.
     """
     with Descriptor(os.memfd_create("copy", os.MFD_CLOEXEC)) as memory:
         size, said_s = 0, time.monotonic()
@@ -316,7 +293,7 @@ def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
         os.dup2(memory, descriptor, inheritable=False)
 
 
-if __name__ == "__main__":  # `Opener.start` says when
+if __name__ == "__main__":  # see `Opener.start`
     from socket import socket as _socket
 
     _serve(_socket(fileno=given()[1]))

@@ -1,8 +1,8 @@
 """A directory of files written for a person, whose names come from debug information.
 
-The directory comes from a command line; the paths anyone may have written. Files are written below
-that directory and nowhere else: no link is followed on the way, and ``..`` is a name like any
-other. A file that is not of an earlier run is left alone.
+The directory comes from a command line; anyone may have written the names. Prospect writes only
+below that directory: it follows no link on the way, and ``..`` is a name like any other. It
+replaces only files of an earlier run.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class OutputTree(Closing):
     """A directory to write files into; closes with its `with` block.
 
     Args:
-        path: of the directory; it is made if there is none.
-        mark: how each file that is written begins; what begins so may be replaced.
+        path: of the directory, which is made if there is none.
+        mark: the first bytes of each file; a file that begins with them may be replaced.
 
     Raises:
         RenderError: there is no such directory, and it cannot be made.
@@ -42,7 +42,7 @@ class OutputTree(Closing):
         self._mark = mark
         try:
             os.makedirs(path, exist_ok=True)  # noqa: PTH103 - as in outputs
-            # The directory itself is the person's word: they may have named a link.
+            # The person may have named a link.
             self._root = os.open(path, _DIRECTORY & ~os.O_NOFOLLOW)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
@@ -58,8 +58,8 @@ class OutputTree(Closing):
         Args:
             path: any; a leading ``/`` means the directory.
             write: writes the content, which begins with the mark.
-            is_public: whether others may read it, as far as the umask allows it; nobody but root
-                reads what root writes, or who called sudo.
+            is_public: whether others may read it, if the umask allows it. Only root, or the user
+                who called sudo, reads a file that root writes.
 
         Returns:
             "" or why it was not written, as the end of a sentence.
@@ -117,7 +117,7 @@ class OutputTree(Closing):
         return ""
 
     def _is_free(self, directory: int, name: str) -> bool:
-        """Say whether nothing has this name, or an earlier run's file."""
+        """Return whether this name is free, or is a file of an earlier run."""
         try:
             descriptor = os.open(name, _PRESENT, dir_fd=directory)
         except FileNotFoundError:

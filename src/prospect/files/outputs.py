@@ -1,10 +1,9 @@
-"""The files Prospect writes for a person: recordings and reports.
+"""The files that Prospect writes for a person: recordings and reports.
 
 A path comes from a command line, possibly of root, possibly in a directory where everyone can
-write. The file opened for it is never somebody else's. Reports appear under their name only when
-they are whole, so that a failed run never costs an earlier report. Files that root makes hold
-addresses of the kernel and files of other users: they are for root alone, or for the user that
-called `sudo`.
+write. Prospect never opens another user's file for it. A report gets its name only when it is
+complete, so a failed run never destroys an earlier report. Files that root makes hold addresses of
+the kernel and data of other users: only root, or the user who called `sudo`, can read them.
 """
 
 from __future__ import annotations
@@ -25,21 +24,20 @@ PRIVATE = 0o600
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Errors of open(2) if a file system has no O_TMPFILE.
 _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS}
-# Never replaced nor renamed: devices, and links to what a shell has already opened.
+# Never replaced nor renamed: devices, and links to files that a shell has already opened.
 _NEVER_REPLACED = ("/dev/", "/proc/")
 _ORDINARY_FILES = "/dev/shm/"  # noqa: S108 - POSIX shared memory: a file system like any other
 
 
 def are_same_file(path: str, other: str) -> bool:
-    """Say whether two paths mean one file, whether or not it exists; "" means none."""
+    """Return whether two paths mean one file, which need not exist; "" means none."""
     return bool(path and other) and os.path.realpath(path) == os.path.realpath(other)
 
 
 class RecordingFile(Closing):
-    """The file of a recording: under its name from the first byte on, or without a name.
+    """The file of a recording, with a name from the start or without one; only its owner reads it.
 
-    Both are readable by their owner only. An earlier file of that name becomes ``NAME.old``, as
-    `perf record` does it.
+    An earlier file of that name becomes ``NAME.old``, as with `perf record`.
     """
 
     def __init__(self, path: str) -> None:
@@ -62,10 +60,10 @@ class RecordingFile(Closing):
             raise RecordingError(f"cannot record to {path!r}: {error}") from None
 
     def keep(self) -> str:
-        """Give a recording without a name one, because what was to be made of it has failed.
+        """Give a recording without a name one, because its report has failed.
 
         Returns:
-            The path where the recording is now; "" where it cannot be kept.
+            The path of the recording; "" if it cannot be kept.
         """
         if self.path:
             return self.path
@@ -80,14 +78,14 @@ class RecordingFile(Closing):
         return ""
 
     def withdraw(self) -> None:
-        """Undo: nothing was recorded, so an earlier file gets its name back."""
+        """Remove an empty recording, and give an earlier file its name back."""
         if self._old:
             os.rename(self._old, self.path)
         elif self.path:
             os.unlink(self.path)
 
     def close(self) -> None:
-        """Close the file; one without a name is gone."""
+        """Close the file, which deletes one without a name."""
         os.close(self.descriptor)
 
     def _create(self, path: str) -> int:
@@ -107,15 +105,15 @@ class RecordingFile(Closing):
 
 
 def shared_mode(mode: int = 0o666) -> int:
-    """Return the mode of a new file that a person reads, less the umask: private where root's."""
+    """Return the mode, before the umask, of a new file for a person: private if root writes it."""
     return PRIVATE if os.geteuid() == 0 else mode
 
 
 def give_to_caller(descriptor: int) -> None:
-    """Give a file or directory that was made just now to the user who called `sudo`, if one did.
+    """Give a new file or directory to the user who called `sudo`, if one did.
 
-    Source: sudo(8), SUDO_UID and SUDO_GID. They count only for root, who needs no lie to give a
-    file away.
+    Source: sudo(8), SUDO_UID and SUDO_GID. They count only for root, who could give the file away
+    anyway.
     """
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdecimal() and group.isdecimal():
@@ -126,21 +124,20 @@ def give_to_caller(descriptor: int) -> None:
 
 
 class ReportFile(Closing):
-    """The file of a report: opened before the command runs, in its place once it is whole.
+    """The file of a report: opened before the command runs, and named once it is complete.
 
-    `put` a report into it; `close` without that leaves nothing.
+    `put` writes a report into it. `close` without `put` leaves nothing.
     """
 
     def __init__(self, path: str, what: str = "the report", mode: int | None = None) -> None:
         """Open `path`; "" and "-" are standard output.
 
         Args:
-            what: what the file is called in errors.
-            mode: of a new file, less the umask; None for one that a person reads: root's are
-                private.
+            what: the name of the file in errors.
+            mode: of a new file, before the umask; None for `shared_mode()`.
 
         Raises:
-            RenderError: it cannot be written, or is somebody else's file in a directory where
+            RenderError: it cannot be written, or is another user's file in a directory where
                 everyone can write.
         """
         self._complaint = f"cannot write {what} to '{path}'" if path else f"cannot write {what}"
@@ -161,7 +158,7 @@ class ReportFile(Closing):
             raise RenderError(f"cannot write {what} to {path!r}: {error}") from None
 
     def put(self, write: Callable[[BinaryIO], object]) -> None:
-        """Let `write` write the report, then put it in its place.
+        """Let `write` write the report, then give the file its name.
 
         Raises:
             RenderError: the file takes no more, or cannot get its name; its cause is the OSError.
@@ -177,7 +174,7 @@ class ReportFile(Closing):
             raise RenderError(f"{self._complaint}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Close the file; what was not committed vanishes."""
+        """Close the file; a report that was not `put` vanishes."""
         if self.is_stdout:
             return
         os.close(self.descriptor)
@@ -189,8 +186,8 @@ class ReportFile(Closing):
     def _name_it(self) -> None:
         if not self._temporary:
             temporary = _unguessable_name()
-            # A descriptor for the source makes Python call linkat(2), which alone follows the
-            # link in /proc; the path is absolute, so the descriptor is not used.
+            # With a descriptor for the source, Python calls linkat(2), which follows the link in
+            # /proc; link(2) does not. The path is absolute, so the descriptor is not used.
             os.link(
                 f"/proc/self/fd/{self.descriptor}",
                 temporary,
@@ -237,13 +234,13 @@ class ReportFile(Closing):
 
 
 def _is_fixed(path: str) -> bool:
-    """Say whether `path` is where the system keeps devices and links to open files."""
+    """Return whether `path` is where the system keeps devices and links to open files."""
     place = os.path.abspath(path)
     return place.startswith(_NEVER_REPLACED) and not place.startswith(_ORDINARY_FILES)
 
 
 def _is_special(path: str) -> bool:
-    """Say whether `path` is, or leads to, a device, a pipe or a socket."""
+    """Return whether `path` is, or leads to, a device, a pipe or a socket."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -265,10 +262,10 @@ def _scratch_directories() -> list[str]:
 
 
 def _name_or_copy(descriptor: int, path: str) -> None:
-    """Give an open file without a name the free name `path`: itself, else a copy of it."""
+    """Give an open file without a name, or else a copy of it, the free name `path`."""
     directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # As for a report: only with a descriptor for the source is linkat(2) called.
+        # The descriptor makes Python call linkat(2), as for a report.
         source = f"/proc/self/fd/{descriptor}"
         name = os.path.basename(path)
         os.link(source, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -292,10 +289,10 @@ def _copy(descriptor: int, path: str) -> None:
 
 
 def _open_unnamed(directory: str, mode: int, fallback: str = "") -> tuple[int, str]:
-    """Open a file without a name; where the file system cannot, one with the name `fallback`.
+    """Open a file without a name, or named `fallback` if the file system needs a name.
 
-    Without `fallback` a temporary name is given and taken away at once. Returns the descriptor
-    and the name that it still has.
+    Without `fallback`, the file gets a name and loses it at once. Returns the descriptor and the
+    name that the file still has.
     """
     try:
         return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode), ""
@@ -311,15 +308,15 @@ def _open_unnamed(directory: str, mode: int, fallback: str = "") -> tuple[int, s
 
 
 def _unguessable_name() -> str:
-    """Return a name that nobody can have taken beforehand."""
+    """Return a name that nobody can have used beforehand."""
     return f".prospect-{os.urandom(16).hex()}"
 
 
 def _present(path: str) -> os.stat_result | None:
-    """Return lstat(2) of `path`, None if there is none; refuse a trap laid by somebody else.
+    """Return lstat(2) of `path`, None if there is no file; refuse a trap of another user.
 
-    The rule is the kernel's for ``fs.protected_symlinks`` and ``fs.protected_regular``
-    (``fs/namei.c``, may_create_in_sticky), which need not be on.
+    The rule is that of ``fs.protected_symlinks`` and ``fs.protected_regular`` (``fs/namei.c``,
+    may_create_in_sticky), which may be off.
     """
     try:
         present = os.lstat(path)

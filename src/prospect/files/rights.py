@@ -1,8 +1,8 @@
-"""With whose rights a file is read that another file or process names.
+"""The rights with which Prospect reads a file that another file or process names.
 
-A name from root's files, or from our own, is read with our rights. A name that strangers could
-have written is read with the rights that everybody has, and any other with those of the owner of
-its source, if this process can take them on.
+It uses its own rights for names from root's or its own user's files. It uses everybody's rights for
+a name that several users could have written. For any other name it uses the rights of the owner of
+the name's source, if this process can take them on.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import stat
 
-# The overflow user id, who owns nothing. Source: user_namespaces(7), "nobody".
+# The overflow user id, which owns nothing. Source: user_namespaces(7), "nobody".
 EVERYBODY = 65534
 ROOT_USER = 0
 
 
 def speaks_for(status: os.stat_result) -> int:
-    """Return with whose rights the files that a file names are read: a user id.
+    """Return the user id with whose rights the files that a file names are read.
 
-    A group may write only where it is root's, or the owner's own group, which has the same
-    number; a file that others may write to speaks for nobody in particular.
+    A file that several users can write grants no user's rights. A group counts as one user if it
+    is root's, or the owner's own group, which has the same number.
     """
     others_write = status.st_mode & stat.S_IWOTH
     group_writes = status.st_mode & stat.S_IWGRP and status.st_gid not in (0, status.st_uid)
@@ -44,14 +44,14 @@ def weakest(*users: int) -> int:
 
 
 class Switch:
-    """Takes other users' rights on and lays them down again; for a separate process."""
+    """Takes on other users' rights and returns to our own; for a separate process."""
 
     def __init__(self) -> None:
         self._own = os.geteuid(), os.getegid(), os.getgroups()
         self._groups: dict[int, tuple[int, list[int]]] = {}
 
     def take_on(self, uid: int) -> None:
-        """Act with the rights of a user, as the kernel sees them, until `lay_down`.
+        """Act with the rights of a user until `lay_down`.
 
         Raises:
             OSError: this process may not.
@@ -73,8 +73,8 @@ class Switch:
 
 
 def _groups_of(uid: int) -> tuple[int, list[int]]:
-    """Return a user's first group and all groups; of an unknown user, nobody's."""
-    import pwd  # noqa: PLC0415 - for strangers' names only
+    """Return a user's first group and all groups; nobody's for an unknown user."""
+    import pwd  # noqa: PLC0415 - needed for other users' names only
 
     try:
         user = pwd.getpwuid(uid)

@@ -1,7 +1,6 @@
-"""The place of the user's cache, and whether its files are the user's own.
+"""The directory of the user's cache, and whether its files are the user's own.
 
-Files that anybody else can write to count as missing. Cheap to import: it is asked on the way to
-COMMAND's start.
+Files that another user can write count as missing. Cheap to import: needed before COMMAND starts.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def cache_path(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the cache's directory, which may not exist, "" if it is off or has no place.
+    """Return the cache's directory, which may not exist, "" if there is no cache.
 
     Root has none below another user's directory (a HOME that sudo kept): that user could put a
-    link in its way, to a directory of root's with other files.
-    Source: XDG Base Directory Specification 0.8; a path that is not absolute does not count.
+    link there to another directory of root.
+    Source: XDG Base Directory Specification 0.8, which ignores relative paths.
     """
     return _path_or_obstacle(environment)[0]
 
@@ -49,7 +48,7 @@ def _path_or_obstacle(environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _is_anothers(path: str) -> bool:
-    """Say whether users other than root can change which directory a path leads to."""
+    """Return whether users other than root can change which directory a path leads to."""
     for whole in {path, os.path.realpath(path)}:
         at = "/"
         for part in whole.split("/"):
@@ -57,7 +56,7 @@ def _is_anothers(path: str) -> bool:
             try:
                 status = os.lstat(at)
             except OSError:
-                break  # root makes it, in a directory of root's
+                break  # root makes it, in a directory of root
             writers = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid else 0)
             is_shared = status.st_mode & writers and not status.st_mode & stat.S_ISVTX
             if status.st_uid or (is_shared and not stat.S_ISLNK(status.st_mode)):
@@ -66,7 +65,7 @@ def _is_anothers(path: str) -> bool:
 
 
 def is_own(status: os.stat_result, kind: int) -> bool:
-    """Whether we own something of this kind (stat.S_IF*) that nobody else can write to."""
+    """Return whether we own a file of this kind (stat.S_IF*) that nobody else can write."""
     return (
         stat.S_IFMT(status.st_mode) == kind
         and status.st_uid == os.geteuid()
@@ -75,7 +74,7 @@ def is_own(status: os.stat_result, kind: int) -> bool:
 
 
 def read_own(directory: str, name: str, most_bytes: int) -> bytes:
-    """Return the beginning of a file of the cache, empty unless it and its directory are ours."""
+    """Return the first bytes of a file of the cache, empty unless it and its directory are ours."""
     try:
         directory_fd = os.open(directory, _OPEN | os.O_DIRECTORY)
     except OSError:

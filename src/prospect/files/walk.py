@@ -1,9 +1,9 @@
-"""A path, walked one name at a time, so that each link on the way can be judged.
+"""Walks an untrusted, absolute path one name at a time, to judge each link on the way.
 
-Somebody else wrote the path; it is absolute. The walk ends with a descriptor of the path only
-(O_PATH). A link is followed only if nobody could have put it there but root and the user
-whose rights count; its text is read and walked in turn, so that no link of /proc leads to where its
-text does not. Source: path_resolution(7), symlink(7); open(2), O_PATH and O_NOFOLLOW.
+The result is an O_PATH descriptor. The walk follows a link only if nobody but root and the user
+whose rights count could have put it there. It reads the link's text and walks that, so that a link
+of /proc leads only where its text says.
+Source: path_resolution(7), symlink(7); open(2), O_PATH and O_NOFOLLOW.
 """
 
 from __future__ import annotations
@@ -38,24 +38,22 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
     as_everybody: bool = False,
     links_below: bool = False,
 ) -> int:
-    """Open what a path means, as a descriptor of the path only.
+    """Open a path as an O_PATH descriptor.
 
     Args:
         path: absolute, as seen from `root`.
-        owners: whose links are followed, in directories that only they can change; below another
-            root none is.
-        root: a directory. Paths below any other than "/" are walked without links, unless
-            `links_below`.
-        may_wait: returns of a descriptor whether its file system may keep the walk waiting, which
-            then ends there; None if that is no matter.
+        owners: users whose links are followed, in directories that only they can change.
+        root: a directory. Below any other than "/" no link is followed, unless `links_below`.
+        may_wait: whether the file system of a descriptor may block; the walk ends there. None if
+            the walk may block.
         follow_last: whether the last name may be a link.
-        as_everybody: whether only what every user may reach is reached.
-        links_below: whether anybody's links below another root are followed, as chroot(2) does:
-            none leads out of it.
+        as_everybody: refuse what not every user may reach.
+        links_below: whether to follow any user's links below another root. None leads out of it,
+            as with chroot(2).
 
     Raises:
-        MayBlockError: the walk came to where it may have to wait.
-        OSError: there is nothing, or it may not be reached.
+        MayBlockError: the walk came to a file system that may block.
+        OSError: there is no such file, or it may not be reached.
     """
     steps = _Steps(may_wait)
     todo = path.split(b"/")[::-1]
@@ -103,15 +101,16 @@ class _Steps:
         self._held(os.open(root, PATH_ONLY | os.O_DIRECTORY))
 
     def take(self, part: bytes) -> int:
-        """Open a name in the directory that was reached, and go there."""
+        """Open a name in the present directory, and go there."""
         if len(self._open) > MOST_PARTS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         return self._held(os.open(part, _STEP, dir_fd=self._open[-1]))
 
     def _held(self, at: int) -> int:
-        """Return a descriptor that can be asked; opening a mount's root has not asked its server.
+        """Keep a descriptor, and return it unless its file system may block.
 
-        It is held before it is asked: whatever is asked of it, a server may answer with an error.
+        Opening a mount's root with O_PATH does not ask its server. Any other call may, and may
+        fail, so the descriptor is kept first.
         Source: ``fs/namei.c`` (Linux 6.18), step_into() and do_o_path().
         """
         self._open.append(at)

@@ -11,9 +11,8 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
-from prospect.files.named_files import open_named
 from prospect.files.rights import EVERYBODY, is_trusted
-from prospect.files.untrusted_open import OpenFile
+from prospect.files.untrusted_open import OpenFile, open_named
 from prospect.lines.lines_limits import LARGEST_SOURCE_BYTES
 from prospect.profile.optional_tables import SourceFile
 from prospect.records import Record

@@ -27,9 +27,8 @@ from prospect.columns.sorting import distinct
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import CostlyError
-from prospect.files.named_files import open_named
 from prospect.files.rights import is_trusted
-from prospect.files.untrusted_open import OWN_ROOT, OpenFile
+from prospect.files.untrusted_open import OWN_ROOT, OpenFile, open_named
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address

@@ -25,7 +25,7 @@ from prospect.elf import elf_layout
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.symbols import read_symbols
 from prospect.errors import UsageError
-from prospect.files.named_files import read_system_file
+from prospect.files.system_files import read_system_file
 from prospect.profile.naming import NameSource
 from prospect.recording.recording_limits import MOST_COUNTED_FUNCTIONS
 from prospect.symbols.demangling.demangle import demangle

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prospect.files.mounts import has_other_root, link_target
-from prospect.files.named_files import read_system_file
+from prospect.files.system_files import read_system_file
 from prospect.light import monotonic_offset_ns
 from prospect.records import NamedTuple
 from prospect.symbols.objects import DELETED

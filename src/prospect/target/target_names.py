@@ -26,8 +26,7 @@ from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.analysis.reading import read_profile
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, ProspectError, RecordingError
-from prospect.files.named_files import open_file
-from prospect.files.untrusted_open import OpenFile
+from prospect.files.untrusted_open import OpenFile, open_file
 from prospect.perfdata import format as fmt
 from prospect.perfdata.archive_section import section_patches
 from prospect.perfdata.feature_encoding import build_id_record

@@ -14,7 +14,7 @@ from builders import perfdata
 from builders.runtime_frames import CLOCK, FRAMES, SAMPLES, image
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
-from prospect.abi.record_layout import sample_layout
+from prospect.abi.record_layout import layout_of
 from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.kernel import own_process
 from prospect.capture.kernel.rings import Ring
@@ -308,4 +308,4 @@ def test_a_shorter_slice_is_asked_for_and_given_back():
 
 
 def test_the_sample_type_has_what_is_read_of_it():
-    assert {"tid", "time"} <= sample_layout(CLOCK.attr.sample_type).sample.keys()
+    assert {"tid", "time"} <= layout_of(CLOCK.attr).sample.keys()

@@ -8,7 +8,7 @@ import pytest
 from builders.elf import Section, Segment, Symbol, build_id_note, code, elf_file
 from prospect.disasm import kernel_code
 from prospect.disasm.code_image import code_at
-from prospect.disasm.kernel_code import KernelCore, KernelImage, LiveKernel, open_kernel
+from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.symbols.kernel.kernel_listings import KernelPlaces
@@ -55,22 +55,21 @@ def core(tmp_path):
 
 
 def test_code_is_where_the_core_file_has_it(core):
-    opened = KernelCore.open(core((TEXT, CODE, None), (MODULE, CODE[::-1], None)))
+    opened = LiveKernel.open(core((TEXT, CODE, None), (MODULE, CODE[::-1], None)))
     assert opened.image.machine == elf_layout.EM_X86_64
     assert opened.code_at(TEXT, 8) == CODE[:8]
     assert opened.code_at(TEXT + 60, 8) == CODE[60:]
     assert opened.code_at(MODULE + 1, 2) == CODE[::-1][1:3]
-    assert opened.code_at(TEXT - 1, 8) == b""
-    assert opened.code_at(TEXT + 64, 8) == b""
-    assert opened.code_at(0, 8) == b""
+    for address in (TEXT - 1, TEXT + 64, 0):
+        assert opened.code_at(address, 8) == kernel_code.NOT_THERE
     opened.close()
 
 
 @pytest.mark.parametrize("size", [1 << 40, 2**64 - 1])
 def test_a_size_that_is_a_lie_gives_what_is_there(core, size):
-    opened = KernelCore.open(core((TEXT, CODE, size)))
+    opened = LiveKernel.open(core((TEXT, CODE, size)))
     assert opened.code_at(TEXT, 1000) == CODE
-    assert opened.code_at(TEXT + 0x1000, 8) == b""
+    assert opened.code_at(TEXT + 0x1000, 8) == kernel_code.NOT_THERE
     opened.close()
 
 
@@ -79,16 +78,16 @@ def test_what_is_no_core_file_is_refused(tmp_path, content):
     path = tmp_path / "kcore"
     path.write_bytes(content)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    assert "not a core file" in KernelCore.open(str(path))
+    assert "not a core file" in LiveKernel.open(str(path))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_an_ordinary_image_is_no_core_file(core):
-    assert "not a core file" in KernelCore.open(core((TEXT, CODE, None), kind=elf_layout.ET_DYN))
+    assert "not a core file" in LiveKernel.open(core((TEXT, CODE, None), kind=elf_layout.ET_DYN))
 
 
 def test_without_a_core_file_it_says_what_to_do(tmp_path):
-    assert "-L" in KernelCore.open(str(tmp_path / "none"))
+    assert "-L" in LiveKernel.open(str(tmp_path / "none"))
 
 
 def vmlinux(tmp_path, build_id=b"\1" * 20):

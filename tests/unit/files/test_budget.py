@@ -14,7 +14,7 @@ import pytest
 from builders.elf import Section, Symbol, code, elf_file
 from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.errors import UsageError
-from prospect.files import named_files, untrusted_open
+from prospect.files import untrusted_open
 from prospect.files.budget import (
     DEFAULT_BYTES,
     Cost,
@@ -24,7 +24,6 @@ from prospect.files.budget import (
     size_in_bytes,
 )
 from prospect.files.held_files import data_extents
-from prospect.files.opener import Refusal
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols.jit.map_files import find_map_file, map_file_costs, parse_map_file
@@ -100,7 +99,7 @@ def test_a_sparse_file_of_another_user_reads_as_zeros_where_it_has_holes(tmp_pat
         file.seek(1 << 20)
         file.write(b"tail")
     path.chmod(0o666)  # others may change it, so that it is read, not mapped
-    found = untrusted_open.open_chosen(bytes(path))
+    found = untrusted_open.open_file(bytes(path))
     assert bytes(found.data) == path.read_bytes()
     assert found.held_bytes == untrusted_open.held_bytes_of(bytes(path), os.geteuid())
     with path.open("rb") as file:
@@ -181,20 +180,19 @@ def test_what_files_of_others_hold_together_is_bounded_until_they_are_let_go(tmp
         path.write_bytes(bytes(1 << 20) + b"end")
         os.chown(path, 4242, 4242)
     before = of_others.bytes
-    held = [untrusted_open.open_chosen(bytes(path)) for path in paths]
-    assert held[2] == Refusal.COSTLY
+    held = [untrusted_open.open_file(bytes(path)) for path in paths]
+    assert held[2] == NameSource.NO_BUDGET
     assert of_others.bytes - before == sum(len(one.data) for one in held[:2])
-    assert named_files.open_file(bytes(paths[2])) == NameSource.NO_BUDGET
     del held
     assert of_others.bytes == before
-    again = untrusted_open.open_chosen(bytes(paths[2]))
+    again = untrusted_open.open_file(bytes(paths[2]))
     assert bytes(again.data[-3:]) == b"end"
     # A link more is another name of it, which costs again.
     names = [tmp_path / f"link{number}" for number in range(4)]
     for name in names:
         name.hardlink_to(paths[0])
-    held = [untrusted_open.open_chosen(bytes(name)) for name in names]
-    assert held[1:] == [Refusal.COSTLY] * 3
+    held = [untrusted_open.open_file(bytes(name)) for name in names]
+    assert held[1:] == [NameSource.NO_BUDGET] * 3
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
@@ -203,7 +201,7 @@ def test_of_our_own_files_as_much_is_read_as_there_is(tmp_path, monkeypatch):
     path = tmp_path / "own"
     path.write_bytes(bytes(1 << 20))
     path.chmod(0o666)
-    assert len(untrusted_open.open_chosen(bytes(path)).data) == 1 << 20
+    assert len(untrusted_open.open_file(bytes(path)).data) == 1 << 20
 
 
 def test_rows_for_unwinding_are_paid_for_by_files_of_others_only(tmp_path):

@@ -11,9 +11,10 @@ import pytest
 from builders.silent_mount import overlay_mount, silent_autofs, silent_mount
 from prospect.files import untrusted_open
 from prospect.files.mounts import is_local
-from prospect.files.opener import Opener, Refusal
+from prospect.files.opener import Opener
 from prospect.files.rights import EVERYBODY, speaks_for
 from prospect.files.untrusted_open import OpenFile, open_named
+from prospect.profile.naming import NameSource
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has others' rights to give")
 STRANGER = 4242
@@ -28,7 +29,7 @@ def open_path() -> Iterator[Path]:
         yield Path(directory)
 
 
-def content(path: Path, named_by: int) -> bytes | Refusal:
+def content(path: Path, named_by: int) -> bytes | NameSource:
     file = open_named(os.fsencode(path), named_by)
     return bytes(file.data) if isinstance(file, OpenFile) else file
 
@@ -40,10 +41,10 @@ def test_a_strangers_names_are_read_with_the_strangers_rights(open_path: Path) -
         path.write_text(path.name)
         path.chmod(mode)
         os.chown(path, owner, owner)
-    assert content(secret, STRANGER) == Refusal.FORBIDDEN
-    assert content(secret, EVERYBODY) == Refusal.FORBIDDEN
+    assert content(secret, STRANGER) == NameSource.NO_PERMISSION
+    assert content(secret, EVERYBODY) == NameSource.NO_PERMISSION
     assert content(own, STRANGER) == b"own"
-    assert content(own, ANOTHER) == Refusal.FORBIDDEN
+    assert content(own, ANOTHER) == NameSource.NO_PERMISSION
     assert content(public, STRANGER) == b"public"
     assert content(secret, 0) == b"secret"
     assert content(own, 0) == b"own"
@@ -53,7 +54,7 @@ def test_a_strangers_names_are_read_with_the_strangers_rights(open_path: Path) -
 def test_no_right_of_a_stranger_stays(open_path: Path) -> None:
     (open_path / "secret").write_text("x")
     (open_path / "secret").chmod(0o600)
-    assert content(open_path / "secret", STRANGER) == Refusal.FORBIDDEN
+    assert content(open_path / "secret", STRANGER) == NameSource.NO_PERMISSION
     assert isinstance(untrusted_open.open_link(b"/proc/%d/exe" % os.getpid()), OpenFile)
     assert os.geteuid() == os.getuid() == 0
 
@@ -71,9 +72,9 @@ def test_a_link_is_followed_only_where_nobody_else_could_have_put_it(open_path: 
     for named_by, names in ((0, {"ours"}), (STRANGER, {"ours", "theirs"}), (ANOTHER, {"ours"})):
         for directory in (closed, sticky):
             for name in ("ours", "theirs"):
-                expected = b"target" if name in names else Refusal.UNFIT
+                expected = b"target" if name in names else NameSource.NO_ELF
                 assert content(directory / name, named_by) == expected
-        assert content(shared / "ours", named_by) == Refusal.UNFIT
+        assert content(shared / "ours", named_by) == NameSource.NO_ELF
 
 
 @AS_ROOT
@@ -116,11 +117,11 @@ def test_dots_and_links_of_our_own_lead_where_they_say(tmp_path: Path) -> None:
     us = os.geteuid()
     for name in ("a/../file", "./a/.././file", "link", "whole"):
         assert content(tmp_path / name, us) == b"file"
-    assert content(tmp_path / "circle", us) == Refusal.UNFIT
-    assert content(tmp_path / "none", us) == Refusal.MISSING
-    assert open_named(b"relative", us) == Refusal.MISSING
-    assert open_named(b"/nul\0", us) == Refusal.MISSING
-    assert open_named(b"/x" * 9000, us, root=b"/proc/self/root") == Refusal.MISSING
+    assert content(tmp_path / "circle", us) == NameSource.NO_ELF
+    assert content(tmp_path / "none", us) == NameSource.NO_FILE
+    assert open_named(b"relative", us) == NameSource.NO_FILE
+    assert open_named(b"/nul\0", us) == NameSource.NO_FILE
+    assert open_named(b"/x" * 9000, us, root=b"/proc/self/root") == NameSource.NO_FILE
 
 
 @AS_ROOT
@@ -140,7 +141,7 @@ def test_a_file_system_that_does_not_answer_costs_two_seconds_once(
             began_s = time.monotonic()
             for number in range(100):
                 found = open_named(os.fsencode(point / f"{number}" / "x.c"), named_by)
-                assert found == Refusal.SILENT
+                assert found == NameSource.NO_ANSWER
             assert time.monotonic() - began_s < 10
             # What lies elsewhere is still read.
             assert content(Path("/etc/passwd"), 0)
@@ -164,7 +165,7 @@ def test_a_mount_made_or_moved_a_moment_ago_holds_up_nobody_either(
         found = content(open_path / "a" / "silent" / "x", 0)
         (open_path / "a").rename(open_path / "b")
         untrusted_open._opener.close()
-        assert found == Refusal.SILENT
+        assert found == NameSource.NO_ANSWER
 
 
 @AS_ROOT
@@ -183,7 +184,7 @@ def test_an_overlay_over_what_does_not_answer_holds_up_nobody(
         assert is_local(point.stat().st_dev)
     with silent_mount(below, takes=True), overlay_mount(point, below, beside):
         assert not is_local(point.stat().st_dev)
-        assert content(point / "x", 0) == Refusal.SILENT
+        assert content(point / "x", 0) == NameSource.NO_ANSWER
         untrusted_open._opener.close()
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prospect.files import opener as opener_module
-from prospect.files.opener import OWN_RIGHTS, Opener, Refusal, Request
+from prospect.files.opener import OWN_RIGHTS, Opener, Request
+from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def request(path: Path) -> Request:
 
 def content(opener: Opener, path: Path) -> bytes:
     answer = opener.open(request(path))
-    assert not isinstance(answer, Refusal)
+    assert not isinstance(answer, NameSource)
     try:
         return os.pread(answer[0], 100, 0)
     finally:
@@ -68,10 +69,10 @@ def test_a_child_that_was_started_early_is_the_one_that_answers(
 
 
 @pytest.mark.parametrize(
-    ("written", "refusal"), [(TOO_LARGE, Refusal.UNFIT), (UNREADABLE, Refusal.MISSING)]
+    ("written", "refusal"), [(TOO_LARGE, NameSource.NO_ELF), (UNREADABLE, NameSource.NO_FILE)]
 )
 def test_a_file_that_cannot_be_copied_costs_nobody_an_answer(
-    tmp_path: Path, opener: Opener, written: bytes, refusal: Refusal
+    tmp_path: Path, opener: Opener, written: bytes, refusal: NameSource
 ) -> None:
     bad, good = tmp_path / "bad", tmp_path / "good"
     bad.write_bytes(written)
@@ -89,6 +90,7 @@ def test_a_file_that_cannot_be_copied_costs_nobody_an_answer(
 def test_the_interpreter_ends_without_a_warning() -> None:
     program = """
 from prospect.files.opener import OWN_RIGHTS, Opener, Request
+from prospect.profile.naming import NameSource
 opener = Opener()
 opener.open(Request(b"/etc/passwd", b"/", OWN_RIGHTS, 1 << 20))
 """

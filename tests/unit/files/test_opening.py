@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from prospect.files import held_files
-from prospect.files.named_files import open_file, open_named, read_system_file
-from prospect.files.untrusted_open import OpenFile
+from prospect.files.system_files import read_system_file
+from prospect.files.untrusted_open import OpenFile, open_file, open_named
 from prospect.profile.naming import NameSource
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from prospect.files import named_files
-from prospect.files.named_files import ServedMounts, served_mount_points
+from prospect.files import system_files
+from prospect.files.system_files import ServedMounts, served_mount_points
 
 LINE = "36 35 0:{} / {} rw,nosuid shared:1 - {} {} rw,user_id={},group_id=0,allow_other\n"
 
@@ -39,7 +39,7 @@ def test_paths_below_are_held_and_neighbours_are_not(monkeypatch: pytest.MonkeyP
         read.append(Path(path))
         return text
 
-    monkeypatch.setattr(named_files, "read_system_file", system_file)
+    monkeypatch.setattr(system_files, "read_system_file", system_file)
     mounts = ServedMounts()
     assert mounts.hold(b"/a/b")
     assert mounts.hold(b"/a/b/c/d", 17)

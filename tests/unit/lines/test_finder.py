@@ -12,7 +12,7 @@ import pytest
 from builders.elf import Section, code, elf_file
 from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
-from prospect.files.named_files import open_file
+from prospect.files.untrusted_open import open_file
 from prospect.lines import conversion, debug_info, finder
 from prospect.lines.debug_info import BoundedReader
 from prospect.lines.finder import LineFinder

@@ -8,7 +8,7 @@ import pytest
 from builders.live import state_of
 from builders.profile import interrupted_profile
 from builders.stacks import stacks_profile
-from prospect.disasm.kernel_code import KernelCore
+from prospect.disasm.kernel_code import LiveKernel
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
@@ -175,7 +175,7 @@ def test_a_function_without_code_says_why(figures):
 @pytest.mark.parametrize(
     ("reason", "more"),
     [
-        (KernelCore.open("/nowhere"), " to prospect annotate, of the recording that s saves"),
+        (LiveKernel.open("/nowhere"), " to prospect annotate, of the recording that s saves"),
         ("this is no code", ""),
     ],
 )

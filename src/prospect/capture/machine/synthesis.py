@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.record_layout import BUILD_ID, HEADER, record_struct, sample_layout
+from prospect.abi.attr import EventAttr
+from prospect.abi.record_layout import BUILD_ID, HEADER, layout_of, record_struct
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.records import NamedTuple
 
@@ -19,7 +20,8 @@ _COMM = record_struct(abi.PERF_RECORD_COMM)
 _CGROUP = record_struct(abi.PERF_RECORD_CGROUP)
 _MMAP = record_struct(abi.PERF_RECORD_MMAP)
 _MMAP2 = record_struct(abi.PERF_RECORD_MMAP2)
-_TAIL = bytes(8 * sample_layout(SAMPLE_TYPE).tail_words)
+_ATTR = EventAttr(sample_type=SAMPLE_TYPE, flags=abi.FLAG_SAMPLE_ID_ALL)
+_TAIL = bytes(8 * layout_of(_ATTR).tail_words)
 
 _PERF_RECORD_FINISHED_ROUND = 68
 # "All records before the last round's end are in the file": lets perf sort in small portions.

@@ -24,16 +24,16 @@ import numpy as np
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import VARIABLE
-from prospect.files.named_files import (
-    ServedMounts,
+from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted, weakest
+from prospect.files.system_files import ServedMounts, read_system_file
+from prospect.files.untrusted_open import (
+    OWN_ROOT,
+    OpenFile,
     open_file,
     open_link,
     open_named,
     open_received,
-    read_system_file,
 )
-from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted, weakest
-from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.light import Descriptor
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple

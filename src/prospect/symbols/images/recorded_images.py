@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import of_others
-from prospect.files.named_files import ServedMounts
 from prospect.files.rights import EVERYBODY, is_trusted
+from prospect.files.system_files import ServedMounts
 from prospect.files.untrusted_open import OpenFile
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple

@@ -30,9 +30,8 @@ from prospect.columns.text_columns import (
 )
 from prospect.files import untrusted_open
 from prospect.files.budget import VARIABLE, Cost, CostlyError
-from prospect.files.named_files import open_named
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
-from prospect.files.untrusted_open import OWN_ROOT, OpenFile
+from prospect.files.untrusted_open import OWN_ROOT, OpenFile, open_named
 from prospect.profile.naming import NameSource
 from prospect.symbols.live_process import live_process, started_at
 from prospect.symbols.objects import Missing

@@ -24,8 +24,8 @@ import numpy as np
 
 from prospect.columns.text_columns import hexadecimal, line_bounds, padded
 from prospect.elf.image import find_build_id
-from prospect.files.named_files import open_file, open_received, read_system_file
-from prospect.files.untrusted_open import OpenFile
+from prospect.files.system_files import read_system_file
+from prospect.files.untrusted_open import OpenFile, open_file, open_received
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.symbols.images.debug_files import KERNEL_LISTING, target_paths

@@ -27,8 +27,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
-from prospect.files.named_files import open_file
-from prospect.files.untrusted_open import OpenFile
+from prospect.files.untrusted_open import OpenFile, open_file
 from prospect.records import Record
 from prospect.symbols.cache_directory import new_file, part_name
 from prospect.symbols.images.debug_files import (
