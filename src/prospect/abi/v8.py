@@ -100,10 +100,10 @@ PLACED = 4  # a line, which a report made of a compiled one
 RUNS = 64
 KIND_MASK = RUNS - 1
 # A recording has a piece of compiled code as the lines of a function. The function's address is
-# that of the instructions, an even number. Its 8 signed bytes are the SharedFunctionInfo. The lines are
-# `CODE`, then rows, nodes, and functions. A row is an offset in the instructions and a node. A node
-# is a function, a line of it, and the node that it is inlined in. A function is an address and a
-# signature.
+# that of the instructions, an even number. Its 8 signed bytes are the SharedFunctionInfo. The lines
+# are `CODE`, then rows, nodes, and functions. A row is an offset in the instructions and a node. A
+# node is a function, a line of it, and the node that it is inlined in. A function is an address and
+# a signature.
 CODE = struct.Struct("<IIII")  # size of the instructions, numbers of rows, nodes and functions
 CODE_ROW = struct.Struct("<II")
 CODE_NODE = struct.Struct("<IIi")

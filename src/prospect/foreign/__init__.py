@@ -1,1 +1,1 @@
-"""Profiles that other tools wrote: bytes → the tables of a profile. Opens no file."""
+"""Other tools' profiles: bytes → the tables of a profile. Opens no file."""

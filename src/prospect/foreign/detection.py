@@ -1,7 +1,7 @@
-"""The first bytes of a file → which reader it is for, or what to do with a file that is not read.
+"""The first bytes of a file → its reader, or what to do with a file that Prospect cannot read.
 
-The name of a file says nothing. Each format is known by the beginning that its own description
-gives. What gzip compressed is unpacked first, to no more bytes than a profile has.
+Only the content counts, not the file's name: each format's description says how its files begin.
+Gzipped files are unpacked first, to a bounded size.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LLVM_SAMPLES = (
     " made from"
 )
 _LLVM_COUNTS = "a profile of LLVM's counters, which is for llvm-profdata and llvm-cov"
-# The first bytes, and what such a file is.
+# First bytes of files, and what these files are.
 _MAGICS = (
     (b"\x7fELF", "a program or library, not a recording; to profile it: prospect PROGRAM"),
     (b"\x28\xb5\x2f\xfd", "compressed: unpack it with zstd -d first"),
@@ -75,7 +75,7 @@ _MAGICS = (
     (b"<!DOCTYPE html", "a page (HTML); give the recording that it was made from"),
 )
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
-# In JSON: words near the beginning of each format's documents, the surest first.
+# Words near the start of each JSON format's documents, the surest first.
 _JSON_MARKS = (
     (rb"speedscope\.app/file-format-schema|\"exporter\"\s*:\s*\"speedscope", _SPEEDSCOPE),
     (
@@ -107,7 +107,7 @@ _LAST_PPROF_FIELD = 15  # doc_url
 
 
 def unread_format(head: bytes) -> str:
-    """Return what a file is that no reader is for, "" where it is not known."""
+    """Return what a file without a reader is, "" if that is unknown."""
     for magic, words in _MAGICS:
         if head.startswith(magic):
             return words
@@ -115,7 +115,8 @@ def unread_format(head: bytes) -> str:
         for mark, words in _JSON_MARKS:
             if re.search(mark, head):
                 return words
-        if _ends_json(head):
+        # Otherwise it may be a folded stack whose first frame is in brackets.
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in (b'"', b"{", b"}", b"["):
             return f"JSON, and no profile that is read. {_READ}"
     if _CALLGRIND_HEAD.match(head) and _CALLGRIND_LINE.search(head, 1):
         return _CALLGRIND
@@ -125,16 +126,11 @@ def unread_format(head: bytes) -> str:
     return _GPERFTOOLS if _is_gperftools(head) else ""
 
 
-def _ends_json(head: bytes) -> bool:
-    """Return whether it is JSON, not a folded stack whose first frame is in brackets."""
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in (b'"', b"{", b"}", b"[")
-
-
 def _is_gperftools(head: bytes) -> bool:
-    """Return whether words are the header of a CPU profile: 0, 3, 0, the period, 0.
+    """Return whether a file begins with the header of a CPU profile: 0, 3, 0, the period, 0.
 
-    Java's have version 1. Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10; pprof's
-    ``profile/legacy_profile.go``.
+    Java profiles have version 1. Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10;
+    pprof's ``profile/legacy_profile.go``.
     """
     for layout in ("<Q", ">Q", "<I", ">I"):
         words = struct.Struct(layout[0] + str(_GPERFTOOLS_WORDS) + layout[1])
@@ -151,9 +147,7 @@ def is_recording(head: bytes) -> bool:
 
 
 def foreign_kind(head: bytes) -> Kind:
-    """Return which reader a file is for, "" for that of recordings.
-
-    A gzipped file is for the reader of its contents.
+    """Return the reader for a file, or for the contents of a gzipped file; "" for recordings.
 
     `head` is the first 64 KiB, or all bytes of a shorter file.
     """
@@ -174,21 +168,17 @@ def foreign_kind(head: bytes) -> Kind:
 
 
 def _is_folded(head: bytes) -> bool:
-    """Return whether most lines are folded stacks; a few comments and odd ones may be between."""
+    """Return whether most lines other than comments are folded stacks."""
     if head.startswith(b"#!"):
         return False
     lines = head.split(b"\n", _FOLDED_LINES)
     if len(lines) > 1:
-        lines.pop()  # what the head ends with may be cut off
-    said = [line for line in map(bytes.strip, lines) if line and not line.startswith(b"#")]
-    folded = sum(_ends_with_count(line) for line in said)
-    return 2 * folded > len(said)
-
-
-def _ends_with_count(line: bytes) -> bool:
-    # As the reader takes them apart. A pattern for all of it would try each blank as the last.
-    words = line.rsplit(None, 1)
-    return len(words) == 2 and _COUNT.fullmatch(words[1]) is not None
+        lines.pop()  # which may be cut off
+    stacks = [line for line in map(bytes.strip, lines) if line and not line.startswith(b"#")]
+    # Split as the reader does. A pattern for a whole line would try each space as the last.
+    words = [line.rsplit(None, 1) for line in stacks]
+    folded = sum(len(each) == 2 and _COUNT.fullmatch(each[1]) is not None for each in words)
+    return 2 * folded > len(stacks)
 
 
 _MAGIC = b"\x1f\x8b"
@@ -199,12 +189,12 @@ _PIECE_BYTES = 1 << 16  # zlib copies what follows the end of a member
 
 
 def is_gzipped(head: bytes) -> bool:
-    """Return whether a file begins as gzip's do."""
+    """Return whether a file begins with gzip's magic number."""
     return head.startswith(_MAGIC)
 
 
 def unpacked_head(head: bytes) -> bytes:
-    """Return what a file's first bytes unpack to, at most 64 times as many."""
+    """Unpack a file's first bytes, to at most 64 times as many."""
     try:
         return zlib.decompressobj(_WINDOW).decompress(head, _UNPACKED_EACH * max(len(head), 1))
     except zlib.error:

@@ -1,9 +1,9 @@
 """Folded stacks → a Profile.
 
-The lines are ``thread;outermost;...;innermost COUNT``, which stackcollapse-*.pl of FlameGraph and
-others write; counts may have fractions, and lines that begin with ``# `` are comments. The first
-frame is taken for the thread's name, as stackcollapse-perf.pl puts it. ``_[k]`` marks the kernel's
-frames and ``_[j]`` JIT code; ``_[i]``, of inlined functions, stays with the name. A frame in
+The lines are ``thread;outermost;...;innermost COUNT``, as stackcollapse-*.pl of FlameGraph and
+other tools write them. Counts may have fractions, and lines that begin with ``# `` are comments.
+The first frame is the thread's name, as in stackcollapse-perf.pl. ``_[k]`` marks the kernel's
+frames and ``_[j]`` JIT code; ``_[i]``, for inlined functions, stays with the name. A frame in
 brackets is an object without a name.
 """
 
@@ -45,7 +45,7 @@ _COMMENT = re.compile(rb"#(?:[#!\s]|$)")
 def folded_profile(origin: str, data: memoryview) -> Profile:
     """Read folded stacks.
 
-    Bytes that are not UTF-8 are kept as `os.fsdecode` does.
+    Bytes that are not UTF-8 become surrogates, as with `os.fsdecode`.
 
     Raises:
         RecordingError: most lines are none, or there are more samples than can be counted.
@@ -96,7 +96,7 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
 def _weights(
     whole: NDArray[np.int64], millionths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int]:
-    """Return i64[n] whole numbers in the counts' proportions, and how many of them make 1."""
+    """Return i64[n] whole numbers in proportion to the counts, and the number that represents 1."""
     total = float(whole.sum(dtype=np.float64))
     if total > _MOST_COUNT:
         raise RecordingError("more samples than can be counted")

@@ -1,12 +1,10 @@
 """gmon.out, which programs that were compiled with ``-pg`` write → a Profile with counted calls.
 
-Neither format says how wide its addresses are: the widths and byte orders are tried in turn, and
-the one is taken in which records fill the file exactly. The part of a histogram's bin that is in a
-function is the function's, to two bytes: this is gprof's rule, and its arithmetic. A period is a
-tick of one such unit, so that sums are exact. The program's functions reach to the next one each.
-Which symbols count, and which of several at one address, is as in gprof, whose tables ours are
-compared with: sizes of symbols are not looked at, so that code without a symbol is the function's
-before it.
+Neither format records the width of its addresses. The reader tries the widths and byte orders in
+turn, and takes the one with which records fill the file exactly. It divides a histogram's bin among
+its functions in units of two bytes, with gprof's rule and arithmetic. A period is a tick of one
+such unit, so sums are exact. It chooses symbols as gprof does, because tests compare the tables: it
+ignores sizes of symbols, so each function reaches to the next one.
 
 Source: ``gmon/sys/gmon_out.h`` of glibc 2.36 for files that begin with ``gmon`` (versions 0 and 1),
 ``sys/gmon.h`` of 4.4BSD for the others; ``gprof/hist.c`` hist_assign_samples_1(),
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import run_starts
 from prospect.elf.symbols import read_symbols
 from prospect.errors import RecordingError
 from prospect.foreign.foreign_limits import LONGEST_NAME_BYTES
@@ -51,7 +50,8 @@ _SHF_EXECINSTR = 4
 _STT_OBJECT, _STT_FUNC, _STT_SECTION, _STT_FILE, _STT_TLS, _STT_IFUNC = 1, 2, 3, 4, 6, 10
 _NO_CODE = (_STT_SECTION, _STT_FILE, _STT_TLS, _STT_IFUNC)
 _STB_LOCAL, _STB_WEAK, _STB_UNIQUE = 0, 2, 10
-# A `$` or a `.` marks what compilers and assemblers made up, but for numbered copies of functions.
+# Compilers and assemblers mark names that they made up by `$` or `.`, as well as numbered copies of
+# functions, which count.
 _LOCAL_NAME = re.compile(rb"[^$.]+(?:(?:\.clone|\.constprop)?\.[0-9]+)*")
 _MARKERS = (b"__gnu_compiled", b"___gnu_compiled")
 
@@ -74,12 +74,11 @@ class ProgramFunctions(Record):
     """Functions by address.
 
     Attributes:
-        start: u64[f] rising.
-        end: u64[f] first address behind: the next one's start, or the end of the section.
-        name: list[bytes] as in the symbol table.
-        is_global: bool[f].
-        is_function: bool[f]; False for labels without a type. A call to one is a call to the
-            function before it.
+        start: ascending.
+        end: the next one's start, or the end of the section.
+        name: as in the symbol table.
+        is_function: False for labels without a type. A call to one is a call to the function
+            before it.
     """
 
     start: NDArray[np.uint64]
@@ -92,14 +91,14 @@ class ProgramFunctions(Record):
         return len(self.start)
 
     def lookup(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return i64[n] the function that each address is in, -1 for none."""
+        """Return the function of each address, -1 for none."""
         row = np.searchsorted(self.start, address, side="right") - 1
         if not len(self):
             return row
         return np.where((row >= 0) & (address < self.end.take(row)), row, -1)
 
     def called(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return i64[n] the function that a call to each address calls, -1 for none."""
+        """Return the function that a call to each address calls, -1 for none."""
         row = self.lookup(address)
         before = np.maximum.accumulate(np.where(self.is_function, np.arange(len(self)), -1))
         return np.append(before, -1).take(row)
@@ -121,26 +120,22 @@ def program_functions(image: ElfImage) -> ProgramFunctions:
         rows, names = rows.take(kept).astype(np.int64), [names[place] for place in kept]
     if not symbols or not len(rows):
         raise RecordingError("the program has no symbols: use the one that was not stripped")
-    order = np.argsort(symbols.value.take(rows), kind="stable").tolist()
-    best: list[int] = []
-    for place in order:
-        if best and symbols.value[rows[place]] == symbols.value[rows[best[-1]]]:
-            if _rank(symbols, int(rows[place]), names[place]) < _rank(
-                symbols, int(rows[best[-1]]), names[best[-1]]
-            ):
-                best[-1] = place
-        else:
-            best.append(place)
-    chosen = rows.take(best)
-    start = symbols.value.take(chosen)
-    section = image.sections.take(symbols.section.take(chosen[-1:]))[0]
-    behind = min(int(section["addr"]) + int(section["size"]), 2**64 - 1)
+    address = symbols.value.take(rows)
+    is_function = symbols.kind.take(rows) == _STT_FUNC
+    is_local = symbols.binding.take(rows) == _STB_LOCAL
+    has_underscore = np.array([name.startswith(b"_") for name in names])
+    # The first of the symbols of an address counts: functions and global ones precede others.
+    order = np.lexsort((has_underscore, is_local, ~is_function, address))
+    best = order.take(run_starts(address.take(order)))
+    start = address.take(best)
+    section = image.sections[symbols.section[rows[best[-1]]]]
+    section_end = min(int(section["addr"]) + int(section["size"]), 2**64 - 1)
     return ProgramFunctions(
         start=start,
-        end=np.append(start[1:], np.uint64(max(behind, int(start[-1]) + 1))).astype(np.uint64),
-        name=[names[place] for place in best],
-        is_global=symbols.binding.take(chosen) != _STB_LOCAL,
-        is_function=symbols.kind.take(chosen) == _STT_FUNC,
+        end=np.append(start[1:], np.uint64(max(section_end, int(start[-1]) + 1))),
+        name=[names[place] for place in best.tolist()],
+        is_global=~is_local.take(best),
+        is_function=is_function.take(best),
     )
 
 
@@ -162,29 +157,20 @@ def _names(symbols: ElfSymbols, rows: NDArray[np.int64]) -> list[bytes]:
 
 
 def _counts(symbols: ElfSymbols, row: int, name: bytes) -> bool:
-    """Return whether a symbol is shown: every global one, and local ones with a sound name."""
+    """Return whether a symbol counts: every global one, and local ones with a name from source."""
     if symbols.binding[row] != _STB_LOCAL:
         return bool(name)
     return _LOCAL_NAME.fullmatch(name) is not None and not name.startswith(_MARKERS)
 
 
-def _rank(symbols: ElfSymbols, row: int, name: bytes) -> tuple[bool, bool, bool]:
-    """Return what decides among symbols of one address; the least is shown."""
-    return (
-        symbols.kind[row] != _STT_FUNC,
-        symbols.binding[row] == _STB_LOCAL,
-        name.startswith(b"_"),
-    )
-
-
 class Histogram(Record):
-    """How often the program was seen in each part of its code.
+    """The ticks in each part of a range of code.
 
     Attributes:
-        low, high: u64 the addresses that it is of; `high` is the first after.
-        hits: i64[b] of equal parts of these addresses.
+        low, high: the range of addresses; `high` is the first after it.
+        hits: ticks in equal parts of the range.
         rate_hz: ticks a second.
-        dimension: what a tick is counted in, "seconds".
+        dimension: the unit of ticks, "seconds".
     """
 
     low: int
@@ -199,10 +185,10 @@ class GmonData(Record):
 
     Attributes:
         histograms: of ranges that do not overlap.
-        arc_from, arc_to: u64[a] where calls came from, and the function that was called.
-        arc_calls: i64[a] how many.
-        block: u64[b] the addresses of basic blocks.
-        block_runs: u64[b] how often each ran.
+        arc_from, arc_to: addresses of calls, and of the called functions.
+        arc_calls: the number of calls.
+        block: addresses of basic blocks.
+        block_runs: how often each ran.
     """
 
     histograms: tuple[Histogram, ...]
@@ -214,7 +200,7 @@ class GmonData(Record):
 
 
 class _Form(NamedTuple):
-    """A byte order, and how many bytes an address has."""
+    """A byte order, and the bytes of an address."""
 
     order: str
     width: int
@@ -249,7 +235,7 @@ _FORMS = (_Form("<", 8), _Form("<", 4), _Form(">", 8), _Form(">", 4))
 
 
 def is_gmon(data: memoryview) -> bool:
-    """Return whether a file begins as a gmon.out does."""
+    """Return whether a file begins like a gmon.out."""
     return bytes(data[: len(MAGIC)]) == MAGIC or any(_is_bsd(data, form) for form in _FORMS)
 
 
@@ -257,7 +243,7 @@ def read_gmon(data: memoryview) -> GmonData:
     """Read a gmon.out of any byte order and width of addresses.
 
     Raises:
-        RecordingError: its records do not fill the file, or cannot be meant.
+        RecordingError: its records do not fill the file, or contradict each other.
     """
     for form in _FORMS:
         try:
@@ -321,7 +307,7 @@ def _read_histogram(data: memoryview, at: int, form: _Form) -> tuple[Histogram, 
 
 
 def _read_arcs(data: memoryview, at: int, form: _Form) -> tuple[NDArray[np.void], int]:
-    """Read arcs that follow each other, up to a few thousand."""
+    """Read consecutive arcs, up to a few thousand."""
     size = form.arc.itemsize
     count = min((len(data) - at) // size, _ARCS_AT_ONCE)
     table = np.frombuffer(data[at : at + count * size], form.arc)
@@ -336,7 +322,7 @@ def _summed(histograms: Sequence[Histogram]) -> tuple[Histogram, ...]:
     """Add up histograms of the same addresses.
 
     Raises:
-        RecordingError: two overlap otherwise, or count different things.
+        RecordingError: different ranges overlap, or units differ.
     """
     found: dict[tuple[int, int, int], Histogram] = {}
     for histogram in histograms:
@@ -446,7 +432,7 @@ def gmon_profile(
 
 
 def _scale(histograms: Sequence[Histogram]) -> float:
-    """Return how many units a bin is wide."""
+    """Return the width of a bin in units."""
     scales = [
         (one.high - one.low) // _UNIT_BYTES / len(one.hits) for one in histograms if len(one.hits)
     ]
@@ -458,11 +444,11 @@ def _scale(histograms: Sequence[Histogram]) -> float:
 def _credit(
     histograms: Sequence[Histogram], functions: ProgramFunctions, scale: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return which functions the ticks are of.
+    """Divide the ticks among functions.
 
     Returns:
-        i64[n] functions, i64[n] ticks, each in the function with most of its bin, and i64[n] ticks
-        of one unit: ticks times the units of their bin that the function has.
+        Functions; their ticks, each counted for the function with most of its bin; and their ticks
+        of one unit: ticks times the units of the bin that the function has.
     """
     start = functions.start // np.uint64(_UNIT_BYTES)
     end = np.append(start[1:], functions.end[-1:] // np.uint64(_UNIT_BYTES))
@@ -485,7 +471,7 @@ def _credit(
         share = np.minimum(share, _MOST_UNITS).astype(np.int64)
         ticks = histogram.hits.take(bins)
         np.add.at(units, row, ticks.take(place) * share)
-        # The function with most of a bin comes first, of equal ones the later.
+        # The function with most of a bin comes first; the later one of two equal ones.
         order = np.lexsort((-row, -share, place))
         order = order[share.take(order) > 0]
         is_most = np.diff(place.take(order), prepend=-1) != 0
@@ -515,9 +501,9 @@ def _named(functions: ProgramFunctions, names: Sequence[str], program: str) -> N
 def _calls(
     data: GmonData, functions: ProgramFunctions, names: Sequence[str], program: str
 ) -> CallCounts:
-    """Return the arcs between functions; rows of the profile's functions are those of `functions`.
+    """Return the arcs between functions, whose rows are the same in the profile and in `functions`.
 
-    Arcs keep the order of the file: gprof numbers cycles by it.
+    Arcs keep the order of the file, by which gprof numbers cycles.
     """
     caller, callee = functions.lookup(data.arc_from), functions.called(data.arc_to)
     known = np.flatnonzero((caller >= 0) & (callee >= 0))

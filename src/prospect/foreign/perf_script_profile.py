@@ -1,13 +1,12 @@
 """The text of ``perf script`` → a Profile.
 
-The text has a line for each sample; after it come the frames of its call chain, a line each, the
-innermost first, or on the same line the one address that was hit. Samples are summed: their times
-are not kept.
+The text has a line for each sample. The frames of its call chain follow, a line each, innermost
+first; or the sample's line ends with its address. The reader sums samples, without their times.
 
 ``-F`` chooses the fields of a sample's line: ``comm pid/tid [cpu] misc time: period event: ...``,
 in this order, each of which may be missing. Names of threads may look like any of the others. So
-the first lines of a file decide together whether it has names and numbers of threads
-(`HeaderForm`), not each line alone.
+the first lines of a file together show whether it has names and numbers of threads (`HeaderForm`),
+not each line alone.
 
 Source: ``perf_sample__fprintf_start()`` and ``process_event()`` in
 ``tools/perf/builtin-script.c``, ``sample__fprintf_callchain()`` in
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
     from prospect.profile.model import Profile
 
-# The part of a line that is looked at: names of threads are short, and so is all before the frames.
+# The part of a line that may be a header: names of threads and the other fields are short.
 _HEADER_BYTES = 512
 _RECORD = b"PERF_RECORD_"
 _GAP = r"[ \t]+"
@@ -76,12 +75,12 @@ _CPU_LAST = re.compile(rb"\[\d{3,6}\]$")
 # The widths that perf prints numbers with: a period, and a number of a thread.
 _PERIOD_WIDTH = 10
 _TID_WIDTHS = (5, 6, 7)
-# A form is that of a file if it fits this part of what another one fits.
+# A form is that of a file if it matches this part of the lines that the best form matches.
 _ENOUGH = 0.8
 
-# The part of a file that shows which fields there are.
+# The part of a file that shows its fields.
 _HEAD_BYTES = 1 << 16
-# For a line without blanks at its end.
+# For a line without trailing blanks.
 _FRAME = re.compile(rb"[ \t]*([0-9a-f]{1,16})(?:[ \t]+(\S.*))?$")
 # As perf prints them, with the address in a field of 16.
 _WIDE_ADDRESS = rb"(?= {0,15}[0-9a-f]{1,16}(?:[ \t]|$))[ 0-9a-f]{16}(?:[ \t]|$)"
@@ -92,15 +91,15 @@ _OFFSET_AND_OBJECT = re.compile(rb"\+0x[0-9a-f]+ \(")
 _BRACKET = re.compile(rb"[()]")
 _OBJECT = re.compile(rb" \((?=[/\[])")
 _INLINED = b"(inlined)"
-# As many frames as perf prints of a stack by default, and as the kernel records: with the
-# interrupted instruction or without.
+# The most frames that perf prints of a stack and that the kernel records by default, without and
+# with the interrupted instruction.
 _FRAME_LIMITS = (127, 128)
 _CUT_FRAME = f" ({CUT_OBJECT})".encode()
 _CLOCKS = ("cpu-clock", "task-clock")
 
 
 class Sample(NamedTuple):
-    """The header of a sample; numbers are -1 if it does not say them."""
+    """The header of a sample; missing numbers are -1."""
 
     comm: bytes
     pid: int
@@ -118,7 +117,7 @@ NOBODY = Sample(b"[all]", -1, -1, -1, -1.0, -1, b"", b"")
 class HeaderForm(NamedTuple):
     """Whether samples begin with a name, and with how many numbers of process and thread.
 
-    `number_is_period`: the one number is a period, not a thread's; `is_empty`: the lines are empty.
+    `number_is_period`: the only number is a period, not a thread. `is_empty`: the lines are empty.
     """
 
     has_comm: bool
@@ -127,18 +126,18 @@ class HeaderForm(NamedTuple):
     is_empty: bool = False
 
     def read(self, line: bytes, *, may_be_name: bool = True) -> Sample | None:
-        """Return what a line says of a sample, None if it is no such line.
+        """Return the sample that a line begins, None if it begins none.
 
         Args:
-            line: without its end.
-            may_be_name: whether a line with a name and nothing else may be one.
+            line: without its newline.
+            may_be_name: whether a line with only a name may begin a sample.
         """
         part = b" " + line[:_HEADER_BYTES]
         if self.is_empty or _RECORD in part:
             return None
         match = _PATTERNS[self.has_comm, self.numbers].match(part)
         if match is None and self.has_comm and self.numbers:
-            match = _PATTERNS[False, self.numbers].match(part)  # of a thread with an empty name
+            match = _PATTERNS[False, self.numbers].match(part)  # a thread with an empty name
         if match is None:
             return None
         sample = _sample(match, line[match.end() - 1 :])
@@ -153,7 +152,7 @@ class HeaderForm(NamedTuple):
         return sample
 
     def match(self, line: bytes) -> re.Match[bytes] | None:
-        """Match a line that has all that the form has; a blank is put in front of the line."""
+        """Match a line that has all of the form, with a space put before it."""
         return _PATTERNS[self.has_comm, self.numbers].match(b" " + line[:_HEADER_BYTES])
 
     def limits(self) -> tuple[str, ...]:
@@ -168,10 +167,10 @@ class HeaderForm(NamedTuple):
 
 
 def header_form(lines: Sequence[bytes]) -> HeaderForm:
-    """Find out which form the samples of a file have.
+    """Return the form of a file's samples.
 
     Raises:
-        RecordingError: a number may be a thread's or a period.
+        RecordingError: a number may be a thread or a period.
     """
     fits = dict.fromkeys(_FORMS, 0)
     for line, following in itertools.pairwise([*lines, b""]):
@@ -188,7 +187,7 @@ def header_form(lines: Sequence[bytes]) -> HeaderForm:
 
 
 def _is_late(form: HeaderForm, line: bytes) -> bool:
-    """Say whether the number taken for a thread's comes after a CPU or after `misc`."""
+    """Return whether the number taken for a thread comes after a CPU or after `misc`."""
     match = form.match(line) if form.numbers == 1 else None
     if match is None:
         return False
@@ -197,16 +196,8 @@ def _is_late(form: HeaderForm, line: bytes) -> bool:
     return _CPU_LAST.search(match["comm"]) is not None
 
 
-def any_header(line: bytes) -> tuple[HeaderForm, Sample] | None:
-    """Return the form of a line and what it says; None if it is no sample's in any form."""
-    for form in _FORMS:
-        if sample := form.read(line):
-            return form, sample
-    return None
-
-
 def _is_period(form: HeaderForm, lines: Sequence[bytes]) -> bool:
-    """Say whether the one number in a file's samples is a period: only its width tells."""
+    """Return whether the only number in a file's samples is a period, which its width shows."""
     widths = set()
     for line in lines:
         sample = None if line.startswith(b"\t") else form.read(line)
@@ -215,7 +206,7 @@ def _is_period(form: HeaderForm, lines: Sequence[bytes]) -> bool:
             continue
         if sample.time_s >= 0 or sample.cpu >= 0 or sample.period >= 0:
             return False
-        # The blank is the one after the name, or without names the one that `match` puts in front.
+        # The space after the name, or without names the one that `match` puts before the line.
         widths.add(match.end("tid") - match.end("comm") - 1)
     if all(width >= _PERIOD_WIDTH for width in widths):
         return True
@@ -244,9 +235,9 @@ def _sample(match: re.Match[bytes], rest: bytes) -> Sample:
 
 
 def _pattern(who: str, *, has_comm: bool) -> re.Pattern[bytes]:
-    begin = (_COMM if has_comm else "(?P<comm>)") + (_GAP if who else "") + who
-    behind = rf"(?:{_KNOWN}|{_BARE})" if has_comm or who else _KNOWN
-    return re.compile((begin + behind + _FIELDS).encode())
+    start = (_COMM if has_comm else "(?P<comm>)") + (_GAP if who else "") + who
+    following = rf"(?:{_KNOWN}|{_BARE})" if has_comm or who else _KNOWN
+    return re.compile((start + following + _FIELDS).encode())
 
 
 _PATTERNS = {
@@ -254,22 +245,22 @@ _PATTERNS = {
     for numbers, who in _WHO.items()
     for has_comm in (False, True)
 }
-# Those that say more first; a name that looks like a number is rarer than no name.
+# Forms with more fields first; a name that looks like a number is rarer than no name.
 _FORMS = [HeaderForm(has_comm, numbers) for numbers in _WHO for has_comm in (False, True)]
 
 
 def is_perf_script(head: bytes) -> bool:
-    """Return whether a file begins as what ``perf script`` prints."""
+    """Return whether a file begins like the output of ``perf script``."""
     lines = [line for line in head.split(b"\n") if not line.startswith(b"#")]
     for line, following in itertools.pairwise([*lines, b""]):
         if _RECORD in line or not line.strip():
             if _RECORD not in line and _PERF_FRAME.match(following):
                 return True
             continue
-        found = any_header(line)
-        if found is None:
+        form = next((form for form in _FORMS if form.read(line)), None)
+        sample = form and form.read(line)
+        if not form or not sample:
             return False
-        form, sample = found
         is_framed = (following.startswith(b"\t") and _frame(following)) or _frame(sample.rest)
         if not form.numbers:  # other texts have a word, and a line that looks like a frame
             is_framed = _PERF_FRAME.match(following) or _PERF_ADDRESS.match(sample.rest)
@@ -281,7 +272,7 @@ def is_perf_script(head: bytes) -> bool:
 def perf_script_profile(origin: str, data: memoryview) -> Profile:
     """Read the text.
 
-    Bytes that are not UTF-8 are kept as `os.fsdecode` does.
+    Bytes that are not UTF-8 become surrogates, as with `os.fsdecode`.
 
     Raises:
         RecordingError: most of it is none, or a number in it may mean two things.
@@ -308,7 +299,7 @@ def _add_samples(data: memoryview, form: HeaderForm, sums: _Sums, odd: OddLines)
         if sample is None and form.is_empty:
             sample = NOBODY
         if sample and line[:1].isspace():
-            # Lines that are no frame are more of the sample: a source line, a branch stack.
+            # Other lines belong to the sample too: a source line, a branch stack.
             if frame := _frame(line):
                 frames.append(sums.frames[frame[2] or b""])
         elif not line.startswith(b"#") and _RECORD not in line:
@@ -318,8 +309,8 @@ def _add_samples(data: memoryview, form: HeaderForm, sums: _Sums, odd: OddLines)
 
 
 def _frame(line: bytes) -> re.Match[bytes] | None:
-    """Return address and what follows it, None if a line is no frame."""
-    # A pattern that leaves out blanks at the end tries to at each blank within, of megabytes maybe.
+    """Match the address of a frame and the text after it; None if a line is no frame."""
+    # A pattern for trailing blanks would try each blank within the line, perhaps of megabytes.
     return _FRAME.match(line.rstrip(b" \t"))
 
 
@@ -342,7 +333,7 @@ class _Sums(Record, frozen=False):
     end_s: float = 0.0
 
     def add(self, sample: Sample, frames: list[int]) -> None:
-        """Count a sample; its frames are the innermost first."""
+        """Count a sample with its frames, innermost first."""
         if not frames:
             alone = _frame(sample.rest)
             frames = [self.frames[(alone[2] or b"") if alone else b""]]
@@ -364,7 +355,7 @@ class _Sums(Record, frozen=False):
             self.end_s = max(self.end_s, sample.time_s)
 
     def _process(self, sample: Sample) -> int:
-        # Without a process there are threads, which a reader distinguishes by their names only.
+        # Without a process, readers distinguish threads only by their names.
         key = sample.pid if sample.pid >= 0 else sample.comm
         row = self.processes.setdefault(key, len(self.processes))
         if row == len(self.process_names):
@@ -374,7 +365,7 @@ class _Sums(Record, frozen=False):
         return row
 
     def profile(self, origin: str, limits: tuple[str, ...]) -> Profile:
-        """Return what was added up."""
+        """Return the profile of all added samples."""
         process, comm, event, _ = zip(*self.rows, strict=True)
         count = np.array(self.count, np.int64)
         start, location = self._with_cut_ends(count)
@@ -408,10 +399,10 @@ class _Sums(Record, frozen=False):
     def _with_cut_ends(
         self, count: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the stacks' columns; a stack that a limit cut begins with a frame [cut].
+        """Return the stacks' columns, with a frame [cut] before stacks that a limit cut.
 
-        A limit cuts if the deepest stacks have as many frames as it allows, and more than one
-        sample has so many. Inlined functions, which perf prints as well, do not count.
+        A limit has cut stacks if the deepest ones have as many frames as it allows, in more than
+        one sample. Inlined functions, which perf prints too, do not count.
         """
         start, location = self.stacks.columns()
         is_counted = np.array([not frame.endswith(_INLINED) for frame in self.frames], np.bool_)
@@ -455,7 +446,7 @@ def _named(frames: list[bytes]) -> NamedFrames:
 
 
 def _split(frame: bytes) -> tuple[str, str]:
-    """Return function and object, "" where unknown."""
+    """Return function and object, "" if unknown."""
     symbol, path = frame, b""
     at = _object_at(frame)
     if at >= 0:
@@ -465,9 +456,9 @@ def _split(frame: bytes) -> tuple[str, str]:
 
 
 def _object_at(frame: bytes) -> int:
-    """Return where the object's brackets begin, with the blank before them; -1 if none do.
+    """Return the start of the object's brackets, with the space before them; -1 for none.
 
-    Names of functions and of files may have brackets and blanks, too.
+    Names of functions and files may have brackets and spaces too.
     """
     if not frame.endswith(b")"):
         return -1

@@ -1,10 +1,10 @@
 """pprof's profiles → a Profile.
 
-The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not. Samples are
-summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `entry_reason`
-are understood, as Prospect writes them; a profile without them is of one process. A number of
-samples and the time or the count that they represent are two values of one event; any other value
-is its own event, whose unit is counted one by one. Types and units are kept.
+The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not, with sums of
+samples. The reader knows the labels `process`, `pid`, `thread` and `entry_reason` that Prospect
+writes; a profile without them has one process. A number of samples and the time or count that they
+represent are two values of one event. Any other value is its own event, which counts its unit.
+Types and units are kept.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14
 
 
 class EventColumns(Record):
-    """Events, and a row for each sample and event that it has a weight of; columns i64[w]."""
+    """Events, and a row for each sample and event with a weight; columns i64[w]."""
 
     events: tuple[EventInfo, ...]
     sample: NDArray[np.int64]
@@ -77,16 +77,16 @@ def read_events(
     Args:
         types: type and unit of each value.
         values: i64[n, v] of each sample.
-        period_unit: the unit of `period`, which a sample was taken each.
-        period: 0 if unknown.
+        period_unit: the unit of `period`.
+        period: between samples; 0 if unknown.
         default: the type that viewers show first; its event comes first.
 
     Raises:
-        RecordingError: there are not as many types as values, or the values are too large.
+        RecordingError: the numbers of types and values differ, or the values are too large.
     """
     if len(types) != values.shape[1] or len(types) > MOST_EVENTS:
         raise RecordingError("damaged pprof profile: values of samples without a type")
-    # A comparison of two profiles has negative ones, which are no samples.
+    # A comparison of two profiles has negative values, which are no samples.
     values = np.maximum(values, 0)
     if (values.sum(axis=0, dtype=np.float64) > _MOST).any():
         raise RecordingError("damaged pprof profile: more samples than can be counted")
@@ -128,7 +128,7 @@ def read_events(
 
 
 def _is_pair(types: Sequence[tuple[str, str]]) -> bool:
-    """Return whether two values are samples and what these represent."""
+    """Return whether two values are samples and the time or count that they represent."""
     if len(types) < 2 or types[0][1] != "count":
         return False
     (name, _), (other, unit) = types
@@ -141,7 +141,7 @@ def read_frames(
     functions: Sequence[bytes],
     text: Callable[[int], str],
 ) -> tuple[NamedFrames, LineTable | None, dict[int, int]]:
-    """Read what stacks are made of.
+    """Read the frames of stacks.
 
     `text` gives a string by its number.
 
@@ -149,7 +149,7 @@ def read_frames(
         The frames, their lines if there are any, and the row of each location by its id.
 
     Raises:
-        RecordingError: one refers to another that is not there.
+        RecordingError: one refers to another that is missing.
     """
     objects: dict[tuple[str, int, str], int] = {}
     mapping_rows = {}
@@ -187,7 +187,7 @@ def read_frames(
 def with_no_place(
     frames: NamedFrames, lines: LineTable | None
 ) -> tuple[NamedFrames, LineTable | None]:
-    """Add a location, the last, for samples without a stack."""
+    """Append a location for samples without a stack."""
     objects = [*frames.objects, NO_OBJECT]
     functions = [*frames.functions, ("", "", len(objects) - 1)]
     whole = NamedFrames(
@@ -235,7 +235,7 @@ def _read_location(
 def _line_table(
     inlined: list[list[_Line]], known: dict[int, tuple[str, str, str]]
 ) -> LineTable | None:
-    """Return the lines of locations, outermost first; None if none is known."""
+    """Return the lines of locations, outermost first; None if all are unknown."""
     if not any(len(lines) > 1 or any(line for _, line in lines) for lines in inlined):
         return None
     names: dict[str, int] = {}
@@ -273,43 +273,46 @@ class _Message(Record, frozen=False):
         """Return a string by number.
 
         Raises:
-            RecordingError: there is none of that number.
+            RecordingError: it is missing.
         """
         if 0 <= row < len(self.strings):
             return self.strings[row]
         raise RecordingError("damaged pprof profile: it lacks a string that it refers to")
 
+    def value_type(self, part: bytes) -> tuple[str, str]:
+        """Return the type and unit of a ValueType message."""
+        of = _numbers(part)
+        return self.text(of.get(1, 0)), self.text(of.get(2, 0))
+
 
 def pprof_profile(origin: str, data: memoryview) -> Profile:
-    """Read a profile.
-
-    The data may be gzipped.
+    """Read a profile, gzipped or not.
 
     Raises:
-        RecordingError: it is none, is damaged or has nothing in it.
+        RecordingError: it is none, is damaged or is empty.
     """
     is_packed = is_gzipped(bytes(data[:2]))
     whole = _read_message(unpacked(data) if is_packed else bytes(data))
-    samples = _read_samples(whole.parts[_SAMPLE])
+    start, location_id, values, labels = _read_samples(whole.parts[_SAMPLE])
     frames, lines, row_of_id = read_frames(
         whole.parts[_MAPPING], whole.parts[_LOCATION], whole.parts[_FUNCTION], whole.text
     )
-    start, location = samples.location_start, _rows(samples.location_id, row_of_id)
+    location = _rows(location_id, row_of_id)
     is_empty = np.diff(start) == 0
     if is_empty.any():
         frames, lines = with_no_place(frames, lines)
         location = np.insert(location, start[:-1][is_empty], len(frames.address) - 1)
         start = start + np.append(0, np.cumsum(is_empty))
     location = _outermost_first(start, location)
-    period_unit = _period_unit(whole)
+    period_types = whole.parts[_PERIOD_TYPE]
     events = read_events(
-        [_value_type(part, whole) for part in whole.parts[_SAMPLE_TYPE]],
-        samples.values,
-        period_unit,
+        [whole.value_type(part) for part in whole.parts[_SAMPLE_TYPE]],
+        values,
+        whole.value_type(period_types[-1])[1] if period_types else "",
         signed(whole.numbers.get(_PERIOD, 0)),
         whole.text(whole.numbers.get(_DEFAULT_TYPE, 0)),
     )
-    processes, comms, entry_reasons, place = _labels(samples.labels, whole)
+    processes, comms, entry_reasons, place = _read_labels(labels, whole)
     return stack_profile(
         frames,
         _weighted(start, location, place, events),
@@ -343,16 +346,10 @@ def _read_message(data: bytes) -> _Message:
     return whole
 
 
-class _Samples(Record):
-    """i64[n + 1] where the locations of each sample begin, u64[m] their ids, i64[n, v] values."""
-
-    location_start: NDArray[np.int64]
-    location_id: NDArray[np.uint64]
-    values: NDArray[np.int64]
-    labels: list[tuple[bytes, ...]]
-
-
-def _read_samples(parts: Sequence[bytes]) -> _Samples:
+def _read_samples(
+    parts: Sequence[bytes],
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64], list[tuple[bytes, ...]]]:
+    """Return where the locations of each sample begin, their ids, i64[n, v] values, and labels."""
     locations, values, labels = [], [], []
     label_count = 0
     for part in parts:
@@ -375,7 +372,7 @@ def _read_samples(parts: Sequence[bytes]) -> _Samples:
     if (sizes != sizes[0]).any() or not sizes[0]:
         raise RecordingError("damaged pprof profile: its samples have different numbers of values")
     table = numbers.view(np.int64).reshape(len(parts), int(sizes[0]))
-    return _Samples(location_start, location_id, table, labels)
+    return location_start, location_id, table, labels
 
 
 def _too_many(what: str) -> RecordingError:
@@ -392,34 +389,15 @@ def _rows(ids: NDArray[np.uint64], row_of_id: dict[int, int]) -> NDArray[np.int6
 
 
 def _outermost_first(start: NDArray[np.int64], location: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Turn each stack round."""
-    size = np.diff(start)
-    place = np.arange(len(location))
-    first, behind = np.repeat(start[:-1], size), np.repeat(start[1:], size)
-    return location.take(first + behind - 1 - place)
+    """Reverse each stack."""
+    ends = np.repeat(start[:-1] + start[1:] - 1, np.diff(start))
+    return location.take(ends - np.arange(len(location)))
 
 
-def _value_type(part: bytes, whole: _Message) -> tuple[str, str]:
-    found = {number: value for number, kind, value, _ in fields(part) if kind == VARINT}
-    return whole.text(found.get(1, 0)), whole.text(found.get(2, 0))
-
-
-def _period_unit(whole: _Message) -> str:
-    parts = whole.parts[_PERIOD_TYPE]
-    return _value_type(parts[-1], whole)[1] if parts else ""
-
-
-class _Places(Record):
-    """Columns i64[n] of samples: rows of processes, names of threads and entry reasons."""
-
-    process: NDArray[np.int64]
-    comm: NDArray[np.int64]
-    entry_reason: NDArray[np.int64]
-
-
-def _labels(
+def _read_labels(
     labels: Sequence[tuple[bytes, ...]], whole: _Message
-) -> tuple[list[tuple[str, int]], list[str], EntryReasonTable, _Places]:
+) -> tuple[list[tuple[str, int]], list[str], EntryReasonTable, NDArray[np.int64]]:
+    """Return processes, names of threads, entry reasons, and i64[n, 3] rows of these by sample."""
     processes: dict[tuple[str, int], int] = {}
     comms: dict[str, int] = {}
     entry_reasons: dict[str, int] = {"": 0}
@@ -427,7 +405,11 @@ def _labels(
     for encoded in labels:
         if encoded in known:
             continue
-        found = _read_labels(encoded, whole)
+        found = {}
+        for part in encoded:
+            of = _numbers(part)
+            value = whole.text(of[2]) if of.get(2) else str(signed(of.get(3, 0)))
+            found[whole.text(of.get(1, 0))] = value
         name = found.get("process", found.get("thread", "[all]"))
         pid = found.get("pid", "")
         number = int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 10 else -1
@@ -440,40 +422,33 @@ def _labels(
     kinds = np.full(len(entry_reasons), ENTRY_REASON_UNCLASSIFIED, np.uint8)
     kinds[0] = ENTRY_REASON_NONE
     table = EntryReasonTable(kinds, list(entry_reasons))
-    return list(processes), list(comms), table, _Places(rows[:, 0], rows[:, 1], rows[:, 2])
-
-
-def _read_labels(parts: tuple[bytes, ...], whole: _Message) -> dict[str, str]:
-    found = {}
-    for part in parts:
-        of = {number: value for number, kind, value, _ in fields(part) if kind == VARINT}
-        value = whole.text(of[2]) if of.get(2) else str(signed(of.get(3, 0)))
-        found[whole.text(of.get(1, 0))] = value
-    return found
+    return list(processes), list(comms), table, rows
 
 
 def _weighted(
-    start: NDArray[np.int64], location: NDArray[np.int64], place: _Places, events: EventColumns
+    start: NDArray[np.int64],
+    location: NDArray[np.int64],
+    place: NDArray[np.int64],
+    events: EventColumns,
 ) -> WeightedStacks:
-    """Give each stack a row for every event that it has a weight of."""
+    """Return a row for each stack and event with a weight."""
     size = np.diff(start).take(events.sample)
     end = np.cumsum(size)
     check_frames(int(end[-1]) if len(end) else 0)
     frame = np.arange(int(end[-1]) if len(end) else 0)
     frame += np.repeat(start.take(events.sample) - (end - size), size)
+    process, comm, entry_reason = place.take(events.sample, axis=0).T
     return WeightedStacks(
         start=np.append(0, end),
         location=location.take(frame),
-        process=place.process.take(events.sample),
-        comm=place.comm.take(events.sample),
+        process=process,
+        comm=comm,
         event=events.event,
-        entry_reason=place.entry_reason.take(events.sample),
+        entry_reason=entry_reason,
         count=events.count,
         period=events.period,
     )
 
-
-# Packed numbers of many messages at once.
 
 _PACKED_AT_ONCE = 1 << 20
 
@@ -482,7 +457,7 @@ def _packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int6
     """Decode packed numbers of many messages at once.
 
     Returns:
-        u64[m] the numbers, and i64[n + 1] where those of each message begin.
+        u64[m] numbers, and i64[n + 1] where those of each message begin.
     """
     data = np.frombuffer(b"".join(parts), np.uint8)
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
@@ -493,7 +468,7 @@ def _packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int6
     numbers = np.empty(int(before[-1]), np.uint64)
     begin = 0
     while begin < len(data):
-        # The cost of a number is its columns: a part of them at a time.
+        # A part at a time, because each number takes the memory of several columns.
         end = min(begin + _PACKED_AT_ONCE, len(data))
         end -= int(is_last[begin:end][::-1].argmax())
         numbers[before[begin] : before[end]] = _decoded(data[begin:end], is_last[begin:end])
@@ -502,12 +477,12 @@ def _packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int6
 
 
 def _count_packed(parts: Sequence[bytes]) -> int:
-    """Return how many packed numbers there are, before any is decoded."""
+    """Return the number of packed numbers, without decoding them."""
     return int(np.count_nonzero(np.frombuffer(b"".join(parts), np.uint8) < 0x80))
 
 
 def _decoded(data: NDArray[np.uint8], is_last: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Decode numbers that follow each other; the last one ends with the data."""
+    """Decode consecutive numbers; the last one ends with the data."""
     last = np.flatnonzero(is_last)
     if not len(last):
         raise damaged()

@@ -1,8 +1,8 @@
 """Stacks of named frames → a Profile, and the tables that every other tool's profile has.
 
 Folded stacks, perf script's text and pprof's profiles are sums without times: their hits have
-stacks and no samples. `text_lines` reads a text line by line. The stacks of a file are kept as
-columns of machine words: a file takes a small multiple of its size, whatever is in it.
+stacks and no samples. The stacks of a file are columns of machine words, so that any file takes a
+small multiple of its size.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 NO_OBJECT = ("[unknown]", KIND_UNKNOWN, "")
-# How perf and Prospect call what is no program or library.
+# Names that perf and Prospect give to objects other than programs and libraries.
 _KINDS = (
     (re.compile(r"\[(guest\.)?kernel(\.kallsyms)?\]|(.*/)?vmlinux[^/]*"), KIND_KERNEL),
     (re.compile(r"\[vdso\]|\[vsyscall\]"), KIND_VDSO),
@@ -72,11 +72,11 @@ _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 
 def object_kind(path: str) -> int:
-    """Return KIND_* of an object, by what perf and Prospect call such objects."""
+    """Return KIND_* of an object, by the names that perf and Prospect use."""
     return next((kind for form, kind in _KINDS if form.fullmatch(path)), KIND_ELF)
 
 
-def run_info(  # noqa: PLR0913 - what such files say, all but three by keyword
+def run_info(  # noqa: PLR0913 - facts of such files, all but three by keyword
     origin: str,
     events: tuple[EventInfo, ...],
     wall_seconds: float,
@@ -109,7 +109,7 @@ def run_info(  # noqa: PLR0913 - what such files say, all but three by keyword
 
 
 def process_table(names: list[str], pids: list[int]) -> ProcessTable:
-    """Return processes that are all the command: there are no others."""
+    """Return processes that all belong to the command."""
     count = len(names)
     unknown = np.full(count, -1, np.int32)
     no, yes = np.zeros(count, np.bool_), np.ones(count, np.bool_)
@@ -151,10 +151,9 @@ class NamedFrames(Record):
     """Distinct frames.
 
     Attributes:
-        objects: list[tuple[str, int, str]] path, KIND_* and build id of each object.
-        functions: list[tuple[str, str, int]] name, symbol and row of the objects.
-        function_index: i64[l] of each location.
-        address: u64[l] of each location.
+        objects: path, KIND_* and build id of each object.
+        functions: name, symbol and object's row of each.
+        function_index, address: of each location.
     """
 
     objects: list[tuple[str, int, str]]
@@ -168,10 +167,10 @@ class WeightedStacks(Record):
 
     Attributes:
         start: i64[n + 1] where the frames of each begin.
-        location: i64[m] rows of the locations, the outermost first; at least one each.
-        process, comm, event, entry_reason: i64[n] rows of the profile's tables.
-        count: i64[n] samples.
-        period: i64[n] in the event's unit.
+        location: i64[m] rows of locations, the outermost first; at least one for each stack.
+        process, comm, event, entry_reason: rows of the profile's tables.
+        count: samples.
+        period: in the event's unit.
     """
 
     start: NDArray[np.int64]
@@ -197,7 +196,7 @@ def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by ke
     """Make a profile of stacks.
 
     Raises:
-        RecordingError: a stack is deeper than any that is recorded.
+        RecordingError: a stack is deeper than any real one.
     """
     objects, functions = _objects(frames), _functions(frames)
     is_kernel = np.isin(objects.kind, _KERNEL_KINDS)
@@ -236,10 +235,10 @@ def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by ke
 
 
 def check_frames(count: int) -> None:
-    """Refuse more frames than are read.
+    """Check the number of frames of all stacks.
 
     Raises:
-        RecordingError: there are more.
+        RecordingError: there are too many.
     """
     if count > MOST_FRAMES:
         raise RecordingError(
@@ -282,7 +281,7 @@ def _source(name: str, path: str) -> NameSource:
 def _forest(
     stacks: WeightedStacks, location_mode: NDArray[np.uint8]
 ) -> tuple[StackTable, NDArray[np.int32]]:
-    """Merge equal beginnings of stacks, a depth at a time; return each stack's own row as well."""
+    """Merge equal prefixes of stacks, a depth at a time; also return each stack's own row."""
     length = np.diff(stacks.start)
     if length.max(initial=0) > DEEPEST_STACK:
         raise RecordingError(f"a stack has more than {DEEPEST_STACK} frames")
@@ -316,14 +315,14 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Numbers(dict[bytes, int]):
-    """Words numbered in the order in which they are first asked for."""
+    """Words, numbered in the order of their first look-ups."""
 
     def __missing__(self, word: bytes) -> int:
         number = self[word] = len(self)
         return number
 
     def texts(self) -> list[str]:
-        """Return the words; bytes that are no UTF-8 are kept as `os.fsdecode` does."""
+        """Return the words; bytes that are not UTF-8 become surrogates, as with `os.fsdecode`."""
         return [word.decode("utf-8", "surrogateescape") for word in self]
 
 
@@ -341,7 +340,7 @@ class StackColumns:
         """Append a stack, the outermost frame first.
 
         Raises:
-            RecordingError: it is deeper than any program's, or there are too many.
+            RecordingError: it is deeper than any real one, or there are too many.
         """
         if len(frames) > DEEPEST_STACK:
             raise RecordingError(f"a stack has more than {DEEPEST_STACK} frames")
@@ -356,7 +355,7 @@ class StackColumns:
 
 
 class OddLines:
-    """Lines that say nothing that is understood: how many, and which was the first."""
+    """The number of lines that are not understood, and the first of them."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -369,10 +368,10 @@ class OddLines:
         self._first = self._first or number
 
     def limits(self, understood: int) -> tuple[str, ...]:
-        """Return what the report's header says of them.
+        """Return the remark on them for the report's header.
 
         Args:
-            understood: how many lines or samples were.
+            understood: the number of lines or samples that were understood.
 
         Raises:
             RecordingError: the file is mostly something else.
@@ -386,10 +385,10 @@ class OddLines:
 
 
 def text_lines(data: memoryview) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its number from 1, without its end.
+    """Yield each line with its number from 1, without its newline.
 
     Raises:
-        RecordingError: a line is longer than any that means something.
+        RecordingError: a line is too long.
     """
     begin, number, rest = 0, 0, b""
     while begin < len(data):

@@ -1,7 +1,6 @@
 """perf.data in and out: files, pipes, either byte order, whole or damaged.
 
-A recording becomes RecordBlocks and a RecordingInfo; the records of a live kernel become a file
-that every reader of perf.data understands.
-The format is defined by ``tools/perf/Documentation/perf.data-file-format.txt`` and by
-``tools/perf/util/header.c`` of the Linux sources.
+A recording becomes RecordBlocks and a RecordingInfo. Records of a live kernel become a file for
+every reader of perf.data. Source: ``tools/perf/Documentation/perf.data-file-format.txt`` and
+``tools/perf/util/header.c`` of Linux.
 """

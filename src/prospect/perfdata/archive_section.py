@@ -1,8 +1,7 @@
 """A recording → the same recording with one more feature section.
 
-Records and sections stay where they are, except those that the table of sections reaches as it
-grows by an entry: these go to the end. perf reads sections by the table, and skips those that it
-does not know.
+Records and sections keep their places, except sections that the table of sections overlaps when it
+grows by an entry: these move to the end. perf reads sections by the table, and skips unknown ones.
 Source: ``perf_header__process_sections()`` in ``tools/perf/util/header.c``, Linux 6.18.
 """
 
@@ -34,7 +33,7 @@ def check_archivable(file: memoryview) -> FileHeader:
     """Return the header of a recording that can be archived.
 
     Raises:
-        RecordingError: it is no whole perf.data file of this byte order, or an archive already.
+        RecordingError: it is not a complete, little-endian perf.data file, or already an archive.
     """
     order = read_byte_order(bytes(file[:8]))
     if is_pipe_form(bytes(file[: fmt.PIPE_HEADER_BYTES]), order):
@@ -58,7 +57,7 @@ def check_archivable(file: memoryview) -> FileHeader:
 def with_archive(
     file: memoryview, header: FileHeader, content: bytes
 ) -> Iterator[bytes | memoryview]:
-    """Yield the pieces of the recording with an archive in it.
+    """Yield the pieces of the recording with an archive section.
 
     Raises:
         RecordingError: as `section_patches`.
@@ -75,11 +74,11 @@ def with_archive(
 def section_patches(
     file: memoryview, header: FileHeader, added_bit: int, content: bytes
 ) -> list[tuple[int, bytes]]:
-    """Return the bytes to write to add a section, sorted by place; the rest of the file stays.
+    """Return the bytes to write to add a section, sorted by offset; the rest of the file stays.
 
     Args:
-        file: the recording.
-        header: its header, of a whole file of this byte order without such a section.
+        file: a complete, little-endian recording without such a section.
+        header: its header.
 
     Raises:
         RecordingError: sections are missing, or are where no recorder puts them.
@@ -91,7 +90,10 @@ def section_patches(
     table = header.data.offset + header.data.size
     table_end = table + fmt.SECTION_BYTES * len(sections)
     kept_from = table_end + fmt.SECTION_BYTES
-    places = _places(file, table, list(sections))
+    places = {
+        bit: fmt.Section(*struct.unpack_from("<QQ", file, table + position * fmt.SECTION_BYTES))
+        for position, bit in enumerate(sections)
+    }
     if header.attrs.offset + header.attrs.size > table_end and header.attrs.offset < kept_from:
         raise RecordingError("its event descriptions are where perf never puts them")
     end = fmt.aligned(max(len(file), kept_from), _ALIGNMENT)
@@ -109,12 +111,3 @@ def section_patches(
         (table, b"".join(struct.pack("<QQ", *places[bit]) for bit in sorted(places))),
         (added_at, b"".join(added)),
     ]
-
-
-def _places(file: memoryview, table: int, bits: list[int]) -> dict[int, fmt.Section]:
-    """Return where each section is; `feature_sections` has checked that they do."""
-    size = fmt.SECTION_BYTES
-    return {
-        bit: fmt.Section(*struct.unpack_from("<QQ", file, table + position * size))
-        for position, bit in enumerate(bits)
-    }

@@ -1,11 +1,11 @@
-"""Records of a big-endian machine → the same records as a little-endian one writes them.
+"""Records of a big-endian machine → the same records as a little-endian machine writes them.
 
-Everything is swapped as 64-bit words at once; then the places are mended that are no such words:
-record headers, pairs of 32-bit fields, names.
+All 64-bit words are swapped at once. Then the fields that are no such words are repaired: record
+headers, pairs of 32-bit fields, names.
 Source: ``perf_event__swap_ops`` in ``tools/perf/util/session.c`` and
-``evsel__parse_sample()`` in ``tools/perf/util/evsel.c``, Linux 6.18. Unlike there, the bytes of
-raw data and of user stacks stay as the machine had them, and so do bit-fields inside words
-(branch flags, data_src).
+``evsel__parse_sample()`` in ``tools/perf/util/evsel.c``, Linux 6.18. Unlike perf, this keeps the
+bytes of raw data and user stacks, and bit-fields inside words (branch flags, data_src), as the
+machine had them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Records(NamedTuple):
 
 
 class _SideLayout(NamedTuple):
-    """A record's fields before its sample_id tail; after them come bytes, or 64-bit words."""
+    """A record's fields before its sample_id tail; bytes or 64-bit words follow them."""
 
     big: struct.Struct
     little: struct.Struct
@@ -66,7 +66,7 @@ _BYTES_FOLLOW = {
     abi.PERF_RECORD_TEXT_POKE,
 }
 _MMAP2_BY_BUILD_ID = _side(MMAP2_BY_BUILD_ID, bytes_follow=True)
-# The rest has no bytes but 64-bit words, which are swapped already.
+# All others end with 64-bit words, which are already swapped.
 _SIDE_LAYOUTS = {
     kind: _side(body, bytes_follow=True) if kind in _BYTES_FOLLOW else _side(body.rstrip("Q"))
     for kind, body in BODIES.items()
@@ -76,7 +76,7 @@ _SIDE_LAYOUTS = {
 def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> bytes:
     """Return big-endian records as little-endian ones.
 
-    Records are whole, and multiples of 8 bytes. The events say what samples and tails hold.
+    Records are whole, and multiples of 8 bytes. The events define samples and tails.
     """
     stored = np.frombuffer(records, np.uint64)
     words = stored.byteswap()
@@ -99,7 +99,7 @@ def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> byte
 
 
 def _by_event(records: _Rows, event: _Rows) -> Iterator[_Rows]:
-    """Yield the records of each event that has any: a file may describe thousands without."""
+    """Yield the records of each event; a file may describe thousands of events without records."""
     order = np.argsort(event, kind="stable")
     begin = run_starts(event[order])
     for first, length in zip(begin.tolist(), run_lengths(begin, len(order)).tolist(), strict=True):
@@ -126,8 +126,8 @@ def _event_rows(
     rows = np.zeros(len(start), np.int64)
     if len({event.attr._replace(**_WITHOUT_EFFECT) for event in events}) < 2:
         return rows
-    # perf lets events of different layouts into one recording only if their id is in one
-    # place: IDENTIFIER first in samples and last in the others, or ID.
+    # perf allows events of different layouts in a recording only if their ids are in one place:
+    # IDENTIFIER first in samples and last in other records, or ID.
     layout = layout_of(events[0].attr)
     sample_word = layout.sample.get("identifier") or layout.sample.get("id")
     tail_word = layout.tail.get("identifier") or layout.tail.get("id")
@@ -143,7 +143,7 @@ def _event_rows(
 
 
 def _exchange_halves(words: _Words, at: _Rows) -> None:
-    """Put the two 32-bit fields of each word into the order that they have in memory."""
+    """Put the two 32-bit fields of each word into their order in memory."""
     pair = words[at]
     words[at] = pair >> np.uint64(32) | pair << np.uint64(32)
 
@@ -157,7 +157,7 @@ def _restore_bytes(words: _Words, stored: _Words, at: _Rows, count: _Rows) -> No
 
 
 def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr: EventAttr) -> None:
-    """Mend the samples of one event, following their fields through all samples at once."""
+    """Repair the samples of an event, one field of all samples at a time."""
     layout = layout_of(attr)
     whole = start + layout.fixed_words <= end
     start, end = start[whole], end[whole]
@@ -167,7 +167,7 @@ def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr:
     at = start + layout.fixed_words
 
     def length_at(place: _Rows) -> _Rows:
-        """Read a count that the file gives, at most as large as the rest of the sample."""
+        """Return a count of the file, bounded by the rest of the sample."""
         room = np.maximum(end - place - 1, 0)
         count: _Words = np.minimum(words.take(place, mode="clip"), room.astype(np.uint64))
         return count.astype(np.int64)
@@ -192,7 +192,7 @@ def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr:
 
 
 def _read_words(read_format: int, members: _Rows) -> _Rows | int:
-    """Return the size of struct read_format; `members` counts, for a group."""
+    """Return the size of struct read_format; `members` counts for groups only."""
     times = (read_format & _TIMES).bit_count()
     value = 1 + bool(read_format & abi.PERF_FORMAT_ID) + bool(read_format & abi.PERF_FORMAT_LOST)
     if read_format & abi.PERF_FORMAT_GROUP:
@@ -201,7 +201,7 @@ def _read_words(read_format: int, members: _Rows) -> _Rows | int:
 
 
 def _mend_raw(words: _Words, stored: _Words, at: _Rows, end: _Rows) -> _Rows:
-    """Mend raw data (u32 size, then bytes); return its words."""
+    """Repair raw data (u32 size, then bytes); return its size in words."""
     inside = at < end
     place = at[inside]
     size = words[place] >> np.uint64(32)
@@ -217,7 +217,7 @@ def _mend_raw(words: _Words, stored: _Words, at: _Rows, end: _Rows) -> _Rows:
 def _mend_side_records(
     words: _Words, stored: _Words, records: _Records, layouts: Mapping[int, SampleLayout]
 ) -> None:
-    """Mend the records that are no samples, one by one: names of any length are in them."""
+    """Repair records other than samples, one by one, because their names have any length."""
     out = words.data.cast("B")
     raw = stored.data.cast("B")
     for first, end, row in zip(

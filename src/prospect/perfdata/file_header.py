@@ -1,6 +1,6 @@
 """The head of a perf.data file: byte order, sections, events, the table of features.
 
-All places are checked against the file's size.
+Nothing is read beyond the file's size.
 Source: ``perf_file_header__read()`` and ``perf_session__read_header()`` in
 ``tools/perf/util/header.c``, Linux 6.18.
 """
@@ -27,10 +27,10 @@ _SCHEDSTATS = {fmt.PERF_RECORD_SCHEDSTAT_CPU, fmt.PERF_RECORD_SCHEDSTAT_DOMAIN}
 
 
 class FileHeader(NamedTuple):
-    """The header of a regular file; sections are not yet checked against the file.
+    """The header of a regular file, whose sections may be beyond the file's end.
 
-    `features` has a bit for each feature section; `attr_entry_bytes` is the size of an attr with
-    the section of its ids.
+    `features` has a bit for each feature section. `attr_entry_bytes` is the size of an attr and the
+    section of its ids.
     """
 
     order: str
@@ -61,7 +61,7 @@ def read_byte_order(head: bytes) -> str:
 
 
 def is_pipe_form(head: bytes, order: str) -> bool:
-    """Return whether it is the stream's header of 16 bytes, or the file's of 104.
+    """Return whether a header is that of a stream, of 16 bytes, not of a file.
 
     Raises:
         RecordingError: the header is cut.
@@ -99,9 +99,7 @@ def read_file_header(file: memoryview, order: str) -> FileHeader:
 
 
 def read_events(file: memoryview, header: FileHeader, damage: list[str]) -> list[EventDescription]:
-    """Read the events with their ids; their names are empty.
-
-    `damage` gets a sentence for what is missing.
+    """Read the events with their ids, without names; `damage` gets a sentence for missing parts.
 
     Raises:
         RecordingError: there is no event, or only counts.
@@ -127,7 +125,7 @@ def read_events(file: memoryview, header: FileHeader, damage: list[str]) -> list
         ids_count = min(len(content) // 8, ids_left)
         if ids_count < section.size // 8:
             damage.append(f"ids of event {len(events)} are beyond the end of the file")
-        # Events may not share their ids: a hostile file cannot make them many times its size.
+        # Events share no ids: otherwise a hostile file could make them many times its size.
         ids_left -= ids_count
         ids = FieldReader(content, header.order).u64s(ids_count)
         events.append(EventDescription(attr, ids))
@@ -144,8 +142,8 @@ def feature_sections(
 ) -> Iterator[tuple[int, memoryview]]:
     """Yield (feature bit, content) for each whole feature section.
 
-    The table of sections is after the data. A section beyond the end of the file gets a
-    sentence in `damage`.
+    The table of sections follows the data. `damage` gets a sentence for a section beyond the end of
+    the file.
     """
     table = header.data.offset + header.data.size
     bits = [bit for bit in range(fmt.FEATURE_BITS) if header.has(bit)]
@@ -167,7 +165,7 @@ def feature_sections(
 
 
 def _within(file: memoryview, section: fmt.Section) -> memoryview:
-    """Return what the file has of a section; a slice never reaches beyond the end."""
+    """Return the part of a section that the file has."""
     return file[section.offset : section.offset + section.size]
 
 
@@ -175,8 +173,8 @@ def _feature_bits(stored: bytes, order: str) -> int:
     words: tuple[int, ...] = struct.unpack(order + "4Q", stored)
     bits = sum(word << 64 * position for position, word in enumerate(words))
     if order == ">" and not bits >> fmt.HEADER_HOSTNAME & 1:
-        # The bitmap is an array of C longs, so a 32-bit writer orders its halves differently.
-        # Every perf since Linux 3.0 sets HOSTNAME, which distinguishes the two.
+        # The bitmap is an array of C longs, so 32-bit writers order its halves differently. Every
+        # perf since Linux 3.0 sets HOSTNAME, which distinguishes the two.
         halves: tuple[int, ...] = struct.unpack(order + "8I", stored)
         narrow = sum(half << 32 * position for position, half in enumerate(halves))
         if narrow >> fmt.HEADER_HOSTNAME & 1:

@@ -53,24 +53,24 @@ HEADER_SAMPLE_TIME = 21
 HEADER_CLOCKID = 23
 HEADER_COMPRESSED = 27
 HEADER_CLOCK_DATA = 29
-# perf_header__process_sections() walks the bits below HEADER_LAST_FEATURE only, but counts all
-# of them to find the table's end, so the topmost bit is invisible to perf and never collides.
+# perf_header__process_sections() reads only the bits below HEADER_LAST_FEATURE, but counts all of
+# them to find the table's end. So perf ignores the topmost bits.
 HEADER_PROSPECT = 255
-# Names found where the recording was made (prospect.archived); invisible to perf too.
+# Names from the recorded machine (prospect.archived).
 HEADER_PROSPECT_ARCHIVE = 254
 # The target that the recording came from, in UTF-8.
 HEADER_PROSPECT_TARGET = 253
 # Mapped files that may be gone (perfdata.kept_images).
 HEADER_PROSPECT_IMAGES = 252
-# perf refuses streams with features that it does not know: there a HEADER_BUILD_ID record has this
-# name, followed by the target.
+# perf refuses streams with unknown features. In a stream, a HEADER_BUILD_ID record has this name,
+# followed by the target.
 TARGET_MARK = b"[prospect.target]"
 
 # Features of simpleperf, Android's recorder (``system/extras/simpleperf/record_file_format.h``).
 HEADER_SIMPLEPERF_META_INFO = 129
 SIMPLEPERF_FEATURES = range(128, 160)
 
-# Prospect's own section: magic, version, number of bytes of UTF-8 JSON that follow.
+# Prospect's own section: magic, version, size of the UTF-8 JSON after it.
 PROSPECT_MAGIC = b"PROSPECT"
 PROSPECT_VERSION = 1
 PROSPECT_LAYOUT = "8sII"
@@ -80,7 +80,7 @@ BUILD_ID_LAYOUT = "IHHi20sB3x"
 BUILD_ID_BYTES = struct.calcsize("<" + BUILD_ID_LAYOUT)
 PERF_RECORD_MISC_BUILD_ID_SIZE = 1 << 15
 
-# strings in feature sections are padded with zeros to a multiple of this (NAME_ALIGN)
+# Zeros pad strings in feature sections to a multiple of this (NAME_ALIGN).
 NAME_ALIGN = 64
 
 # records of perf itself (enum perf_user_event_type)
@@ -102,12 +102,12 @@ PERF_RECORD_COMPRESSED2 = 83
 PERF_RECORD_SCHEDSTAT_CPU = 85
 PERF_RECORD_SCHEDSTAT_DOMAIN = 86
 
-# why recordings of two other commands of perf are refused
+# the refusals of recordings by two other commands of perf
 ONLY_COUNTS = "it has counts and no samples: perf stat report shows them"
 ONLY_SCHEDSTATS = "it has counts and no samples: perf sched stats report shows them"
 
-# Records of simpleperf have a size of 32 bits, whose upper half is where `misc` is
-# (``system/extras/simpleperf/record.h``). It has defined ten types so far.
+# Records of simpleperf have a size of 32 bits, with its upper half in `misc`
+# (``system/extras/simpleperf/record.h``). There are ten types so far.
 SIMPLEPERF_RECORD_TYPES = range(32768, 32768 + 256)
 
 # PERF_RECORD_EVENT_UPDATE: u64 kind, u64 id of the event, then data
@@ -129,7 +129,7 @@ class ClockPair(NamedTuple):
 
 
 def encode_attr(attr: EventAttr) -> bytes:
-    """Return the attr as stored in a file: ATTR_BYTES long, its size field saying so."""
+    """Return the attr as stored in a file, with ATTR_BYTES as its size."""
     packed = bytearray(attr.pack()[:ATTR_BYTES])
     struct.pack_into("<I", packed, 4, ATTR_BYTES)
     return bytes(packed)
@@ -151,7 +151,7 @@ _LONGEST_NAME = 255
 
 
 class FieldReader:
-    """Reads fields one after the other; a read beyond the end raises RecordingError.
+    """Reads consecutive fields; a read beyond the end raises RecordingError.
 
     Args:
         order: ``"<"`` or ``">"``.
@@ -173,6 +173,10 @@ class FieldReader:
             raise RecordingError(f"{size} bytes are needed, {self.remaining} are left")
         self._at += size
         return self._data[self._at - size : self._at]
+
+    def rest(self) -> memoryview:
+        """Return all bytes not yet read."""
+        return self.take(self.remaining)
 
     def unpack(self, layout: str) -> tuple[Any, ...]:
         """Return the next fields; `layout` is struct's, without byte order, unpadded."""

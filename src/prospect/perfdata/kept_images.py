@@ -1,13 +1,14 @@
 """Mapped files that a recording keeps ↔ the bytes of its section.
 
 The section is a head, then for each file its numbers, the places of its pieces, its build id, its
-path and its pieces, concatenated, as they are or as a Zstandard frame. A recording may come from
-anyone: sizes are checked here before anything is unpacked.
+path and the concatenated pieces, perhaps in a Zstandard frame. A recording is untrusted: sizes are
+checked before anything is unpacked.
 """
 
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 from prospect.abi.recorded_facts import KeptImage
 from prospect.errors import RecordingError
@@ -15,14 +16,14 @@ from prospect.perfdata.perfdata_limits import LARGEST_FILE_BYTES, LARGEST_KEPT_B
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from prospect.perfdata.format import FieldReader
 
 MAGIC = b"PRSPIMGS"
 VERSION = 2
 _LEVEL = 1
-# Of less, packing saves less than loading the packer takes.
+# Compressing less is not worth loading the library.
 _LEAST_PACKED_BYTES = 1 << 16
 _HEAD = "8sII"  # magic, version, files
 # device (major, minor), inode, size, time of modification, bytes of content; pieces, bytes of build
@@ -32,11 +33,7 @@ _PIECE = struct.Struct("<QQ")
 
 
 def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
-    """Return the section.
-
-    Args:
-        packs: whether their content is compressed.
-    """
+    """Return the section; `packs` compresses their content."""
     parts: list[bytes] = []
     count = 0
     for image in images:
@@ -61,10 +58,10 @@ def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
 
 
 def decode_images(fields: FieldReader) -> tuple[KeptImage, ...]:
-    """Return the files of a section; what is behind damage is left out.
+    """Return the files of a section.
 
     Raises:
-        RecordingError: it was not written by this version, or a file's numbers are impossible.
+        RecordingError: another version wrote it, or a file's numbers are impossible.
     """
     magic, version, count = fields.unpack(_HEAD)
     if magic != MAGIC or version not in {1, VERSION}:
@@ -89,23 +86,20 @@ def _decoded(fields: FieldReader, *, has_time: bool) -> KeptImage:
         raise RecordingError("sizes in it contradict each other")
     build_id, path = bytes(fields.take(id_bytes)), bytes(fields.take(path_bytes))
     content = fields.take(content_bytes)
-    unpacked = _unpacker(content, kept_bytes) if is_packed else lambda: content
+    unpacked = partial(_unpacked, content, kept_bytes) if is_packed else lambda: content
     file = major, minor, inode
     return KeptImage(file, build_id, path, size, pieces, unpacked, modified_ns)
 
 
-def _unpacker(content: memoryview, size: int) -> Callable[[], bytes]:
-    def unpacked() -> bytes:
-        import zstandard  # noqa: PLC0415 - 12 ms, few recordings have files
+def _unpacked(content: memoryview, size: int) -> bytes:
+    import zstandard  # noqa: PLC0415 - 12 ms, few recordings have files
 
-        try:
-            if zstandard.frame_content_size(content) != size:
-                raise ValueError
-            found: bytes = zstandard.ZstdDecompressor().decompress(content, max_output_size=size)
-        except (zstandard.ZstdError, MemoryError) as error:
-            raise ValueError from error
-        if len(found) != size:
+    try:
+        if zstandard.frame_content_size(content) != size:
             raise ValueError
-        return found
-
-    return unpacked
+        found: bytes = zstandard.ZstdDecompressor().decompress(content, max_output_size=size)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise ValueError from error
+    if len(found) != size:
+        raise ValueError
+    return found

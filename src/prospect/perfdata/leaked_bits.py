@@ -1,10 +1,10 @@
-"""The bit of a build id that the kernel sets in MMAP2 records without one is cleared.
+"""Clears the bit for a build id in MMAP2 records without one.
 
-It does so if another recorder asks for build ids, and `perf report` aborts at such records. Without
-numpy: a target's recorder does this, too.
+The kernel sets the bit if another recorder requests build ids. `perf report` aborts at such
+records. This module needs no numpy, because a target's recorder uses it too.
 
 Source: perf_event_mmap_output() in ``kernel/events/core.c``, Linux 6.18, which sets the bit in a
-header that the next event gets as well.
+header that it writes for the next event too.
 """
 
 from __future__ import annotations
@@ -32,38 +32,28 @@ def clear_build_id_bits(fd: int, begin: int) -> None:
     with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)) as reading:
         at = begin
         while chunk := os.pread(reading, _CHUNK_BYTES, at):
-            whole = _clear_in(fd, chunk, at)
+            places, whole = _leaked(chunk)
+            for place, misc in places:
+                os.pwrite(fd, misc.to_bytes(2, "little"), at + place)
             if not whole:
                 break
             at += whole
 
 
 def clear_bits_in_memory(records: bytearray) -> None:
-    """Clear the bit in whole records before they are packed."""
+    """Clear the bit in whole records in memory."""
     at = records.find(_MMAP2_TYPE)
     while at >= 0 and (at % 8 or not records[at + _MISC_OFFSET + 1] << 8 & _BIT):
         at = records.find(_MMAP2_TYPE, at + 1)
     if at < 0:
         return
-    # Contents of stacks may look like such a header: only the chain of records says what is one.
+    # Copies of stacks may look like such a header: only the chain of records shows the real ones.
     for place, misc in _leaked(records)[0]:
         records[place : place + 2] = misc.to_bytes(2, "little")
 
 
-def _clear_in(fd: int, chunk: bytes, offset: int) -> int:
-    """Clear it in the whole records of a piece of the file; return how many bytes they have."""
-    places, whole = _leaked(chunk)
-    for place, misc in places:
-        os.pwrite(fd, misc.to_bytes(2, "little"), offset + place)
-    return whole
-
-
 def _leaked(chunk: bytes | bytearray) -> tuple[list[tuple[int, int]], int]:
-    """Find the records with the bit.
-
-    Returns:
-        The place and the right value of each one's `misc`, and the size of the whole records.
-    """
+    """Return place and right `misc` of records with the bit, and the size of the whole records."""
     places = []
     at = 0
     unpack, head, end = _HEADER.unpack_from, _HEADER.size, len(chunk)

@@ -1,7 +1,7 @@
-"""What a recording says of itself, from a file's head or from a stream's records.
+"""A recording's facts about itself, from a file's head or from a stream's records.
 
 One function decodes each feature section, into keyword arguments of RecordingInfo. `Metadata`
-gathers them. Events without a recorded name get the one that perf prints.
+collects them. Events without a recorded name get the name that perf prints.
 
 Source: ``process_*()``, ``perf_event__process_attr()``, ``perf_event__process_event_update()`` and
 ``perf_event__process_feature()`` in ``tools/perf/util/header.c``, ``event_symbols_hw``,
@@ -30,11 +30,10 @@ _MOST_DIGITS = 20
 
 
 def decode_feature(bit: int, content: bytes | memoryview, order: str) -> dict[str, Any]:
-    """Return the RecordingInfo fields that a feature section holds; empty for others.
+    """Return the RecordingInfo fields of a feature section, none for an unknown one.
 
-    The key ``events`` of EVENT_DESC lists the events with their names, ``event_types`` of
-    TRACING_DATA and of simpleperf's META_INFO the names by (type, config); times are in seconds
-    since 1970.
+    EVENT_DESC has a key ``events``, the events with their names. TRACING_DATA and simpleperf's
+    META_INFO have a key ``event_types``, names by (type, config). Times are in seconds since 1970.
 
     Raises:
         RecordingError: the section is damaged; the message names the feature.
@@ -49,14 +48,12 @@ def decode_feature(bit: int, content: bytes | memoryview, order: str) -> dict[st
 
 
 def feature_name(bit: int) -> str:
-    """Return perf's name of a feature, its number where Prospect does not read it."""
+    """Return perf's name of a feature, its number if Prospect does not read it."""
     return _FEATURES.get(bit, (f"feature {bit}", None))[0]
 
 
 def decode_build_id(record: memoryview, order: str) -> BuildId:
-    """Decode a build_id_event: an entry of HEADER_BUILD_ID or the record of pipe mode.
-
-    `record` has its header; `order` is ``"<"`` or ``">"``.
+    """Decode a build_id_event with its header: an entry of HEADER_BUILD_ID or a stream's record.
 
     Raises:
         RecordingError: it is cut.
@@ -65,7 +62,7 @@ def decode_build_id(record: memoryview, order: str) -> BuildId:
     _, misc, _, pid, build_id, size = fields.unpack(fmt.BUILD_ID_LAYOUT)
     if misc & fmt.PERF_RECORD_MISC_BUILD_ID_SIZE:
         build_id = build_id[:size]
-    name = bytes(fields.take(fields.remaining)).partition(b"\0")[0]
+    name = bytes(fields.rest()).partition(b"\0")[0]
     return BuildId(name, build_id, pid, misc & _CPUMODE_MASK)
 
 
@@ -81,16 +78,8 @@ def _text(field: str) -> Callable[[FieldReader], dict[str, Any]]:
     return lambda fields: {field: fields.string()}
 
 
-def _nrcpus(fields: FieldReader) -> dict[str, Any]:
-    return {"cpus_available": fields.u32(), "cpus_online": fields.u32()}
-
-
-def _total_mem(fields: FieldReader) -> dict[str, Any]:
-    return {"total_memory_kib": fields.u64()}
-
-
 def _cmdline(fields: FieldReader) -> dict[str, Any]:
-    # A string takes 4 bytes at least, so a wrong count ends at the section's end.
+    # A string takes at least 4 bytes, so a wrong count ends at the section's end.
     return {"command_line": tuple(fields.string() for _ in range(fields.u32()))}
 
 
@@ -125,12 +114,12 @@ def _clock_data(fields: FieldReader) -> dict[str, Any]:
 
 
 def _meta_info(fields: FieldReader) -> dict[str, Any]:
-    """Decode simpleperf's facts: keys and values, each ended by NUL.
+    """Decode simpleperf's facts, written at the end: keys and values, each ended by NUL.
 
     Source: ``RecordCommand::DumpMetaInfoFeature()`` in ``system/extras/simpleperf/cmd_record.cpp``
-    of Android, which runs as the recording ends.
+    of Android.
     """
-    words = bytes(fields.take(fields.remaining)).split(b"\0")
+    words = bytes(fields.rest()).split(b"\0")
     facts = dict(zip(words[::2], words[1::2], strict=False))
     version = facts.get(b"simpleperf_version", b"").decode(errors="replace")
     names = {}
@@ -146,14 +135,14 @@ def _meta_info(fields: FieldReader) -> dict[str, Any]:
 
 
 def _decimal(digits: bytes) -> int:
-    """Return a number of u64's size or about it, 0 for anything else."""
+    """Return a number of up to 20 digits, 0 for anything else."""
     return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else 0
 
 
 def _tracing_data(fields: FieldReader) -> dict[str, Any]:
     from prospect.perfdata.tracing_data import described_tracepoints  # noqa: PLC0415 - rarely
 
-    described = described_tracepoints(fields.take(fields.remaining)).items()
+    described = described_tracepoints(fields.rest()).items()
     kind = abi.PERF_TYPE_TRACEPOINT
     return {
         "event_types": {(kind, number): one.name for number, one in described},
@@ -165,7 +154,7 @@ def _prospect(fields: FieldReader) -> dict[str, Any]:
     magic, version, size = fields.unpack(fmt.PROSPECT_LAYOUT)
     if magic != fmt.PROSPECT_MAGIC or version != fmt.PROSPECT_VERSION:
         raise RecordingError("it was not written by this version of Prospect")
-    import json  # noqa: PLC0415 - Prospect's own section alone has any
+    import json  # noqa: PLC0415 - only Prospect's own section has JSON
 
     try:
         extras = json.loads(bytes(fields.take(size)))
@@ -183,12 +172,12 @@ def _images(fields: FieldReader) -> dict[str, Any]:
 
 
 def target_in(content: bytes | memoryview) -> str:
-    """Return the target that a recording says it came from."""
+    """Return the target from which a recording came."""
     return bytes(content).rstrip(b"\0").decode("utf-8", "surrogateescape")
 
 
-def _rest(fields: FieldReader) -> memoryview:
-    return fields.take(fields.remaining)
+def _nrcpus(fields: FieldReader) -> dict[str, Any]:
+    return {"cpus_available": fields.u32(), "cpus_online": fields.u32()}
 
 
 _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
@@ -201,16 +190,16 @@ _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
     fmt.HEADER_NRCPUS: ("NRCPUS", _nrcpus),
     fmt.HEADER_CPUDESC: ("CPUDESC", _text("cpu_description")),
     fmt.HEADER_CPUID: ("CPUID", _text("cpuid")),
-    fmt.HEADER_TOTAL_MEM: ("TOTAL_MEM", _total_mem),
+    fmt.HEADER_TOTAL_MEM: ("TOTAL_MEM", lambda fields: {"total_memory_kib": fields.u64()}),
     fmt.HEADER_CMDLINE: ("CMDLINE", _cmdline),
     fmt.HEADER_EVENT_DESC: ("EVENT_DESC", _event_desc),
     fmt.HEADER_SAMPLE_TIME: ("SAMPLE_TIME", _sample_time),
     fmt.HEADER_COMPRESSED: ("COMPRESSED", _compressed),
     fmt.HEADER_CLOCK_DATA: ("CLOCK_DATA", _clock_data),
     fmt.HEADER_SIMPLEPERF_META_INFO: ("META_INFO", _meta_info),
-    fmt.HEADER_PROSPECT_ARCHIVE: ("ARCHIVE", lambda fields: {"archive": _rest(fields)}),
+    fmt.HEADER_PROSPECT_ARCHIVE: ("ARCHIVE", lambda fields: {"archive": fields.rest()}),
     fmt.HEADER_PROSPECT_IMAGES: ("IMAGES", _images),
-    fmt.HEADER_PROSPECT_TARGET: ("TARGET", lambda fields: {"target": target_in(_rest(fields))}),
+    fmt.HEADER_PROSPECT_TARGET: ("TARGET", lambda fields: {"target": target_in(fields.rest())}),
     fmt.HEADER_PROSPECT: ("PROSPECT", _prospect),
 }
 
@@ -248,9 +237,9 @@ _CONFIG_MASK = 0xFFFF_FFFF
 
 
 def event_name(attr: EventAttr, name_of_type: Mapping[tuple[int, int], str] | None = None) -> str:
-    """Return what perf calls the event, ``raw 0x…`` if it has no name.
+    """Return perf's name of an event, ``raw 0x…`` if it has none.
 
-    A suffix says which modes are counted where some are excluded: ``cycles:u``.
+    A suffix has the counted modes if some are excluded: ``cycles:u``.
 
     `name_of_type` are the recording's own names, by type and config.
     """
@@ -292,7 +281,7 @@ def _modifier(flags: int) -> str:
 
 
 class Metadata:
-    """The facts gathered so far; `damage` gets a sentence for each that cannot be read."""
+    """The facts read so far; `damage` gets a sentence for each that cannot be read."""
 
     def __init__(self, origin: str, order: str, damage: list[str]) -> None:
         self.order = order
@@ -324,19 +313,37 @@ class Metadata:
         self._facts |= facts
 
     def add_record(self, type_: int, record: memoryview) -> bool:
-        """Add a metadata record of a stream; returns False if it is none."""
-        add = _RECORDS.get(type_)
-        if add is None:
-            return False
+        """Add a metadata record of a stream; return False for another record."""
+        fields = FieldReader(record[fmt.RECORD_HEADER_BYTES :], self.order)
         try:
-            add(self, FieldReader(record[fmt.RECORD_HEADER_BYTES :], self.order), record)
+            if type_ == fmt.PERF_RECORD_HEADER_ATTR:
+                size = fields.peek("II")[1] or abi.PERF_ATTR_SIZE_VER0
+                attr = EventAttr.unpack(bytes(fields.take(size)), self.order)
+                self._events.append(EventDescription(attr, fields.u64s(fields.remaining // 8)))
+            elif type_ == fmt.PERF_RECORD_EVENT_UPDATE:
+                kind, event_id = fields.unpack("QQ")
+                if kind == fmt.PERF_EVENT_UPDATE_NAME:
+                    name = bytes(fields.rest()).partition(b"\0")[0]
+                    self._renamed[event_id] = name.decode("utf-8", "surrogateescape")
+            elif type_ == fmt.PERF_RECORD_HEADER_BUILD_ID:
+                self._add_build_id(decode_build_id(record, self.order))
+            elif type_ == fmt.PERF_RECORD_HEADER_FEATURE:
+                self.add_feature(fields.u64(), fields.rest())
+            else:
+                return False
         except RecordingError as error:
             self._damage.append(f"a metadata record of type {type_} is damaged: {error}")
         return True
 
+    def _add_build_id(self, entry: BuildId) -> None:
+        if entry.name.startswith(fmt.TARGET_MARK):  # the last is that of the receiver
+            self._facts["target"] = target_in(entry.name.removeprefix(fmt.TARGET_MARK))
+        else:
+            self._build_ids.append(entry)
+
     @property
     def events(self) -> tuple[EventDescription, ...]:
-        """The events, each with the name that it was recorded under or that perf gives it."""
+        """The events, each with its recorded name or else perf's name."""
         names = {event_id: event.name for event in self._described for event_id in event.ids[:1]}
         names |= self._renamed
         events = []
@@ -347,12 +354,12 @@ class Metadata:
             name = name or event_name(event.attr, self._name_of_type)
             wanted = self._fields_of_type.get((event.attr.type, event.attr.config), ())
             events.append(event._replace(name=name, fields=wanted))
-        # That of runtimes' frames is kept from perf, which makes its events of the attrs.
+        # The event of runtimes' frames has no attr, so that perf does not see it.
         hidden = (e for e in self._described[len(events) :] if is_frames_event(e.attr, e.name))
         return (*events, *hidden)
 
     def info(self, recorded_at: float = 0.0, named_by: int = 0) -> RecordingInfo:
-        """Return the facts; `recorded_at` is the file's own time, `named_by` who speaks in it."""
+        """Return the facts, with the file's time and the user whose rights its names get."""
         return RecordingInfo(
             origin=self._origin,
             events=self.events,
@@ -361,33 +368,3 @@ class Metadata:
             named_by=named_by,
             **self._facts,
         )
-
-    def _add_attr(self, fields: FieldReader, _record: memoryview) -> None:
-        _, size = fields.peek("II")
-        attr = EventAttr.unpack(bytes(fields.take(size or abi.PERF_ATTR_SIZE_VER0)), self.order)
-        self._events.append(EventDescription(attr, fields.u64s(fields.remaining // 8)))
-
-    def _add_update(self, fields: FieldReader, _record: memoryview) -> None:
-        kind, event_id = fields.unpack("QQ")
-        if kind == fmt.PERF_EVENT_UPDATE_NAME:
-            name = bytes(fields.take(fields.remaining)).partition(b"\0")[0]
-            self._renamed[event_id] = name.decode("utf-8", "surrogateescape")
-
-    def _add_build_id(self, _fields: FieldReader, record: memoryview) -> None:
-        entry = decode_build_id(record, self.order)
-        if entry.name.startswith(fmt.TARGET_MARK):  # the receiver's is the last
-            self._facts["target"] = target_in(entry.name.removeprefix(fmt.TARGET_MARK))
-        else:
-            self._build_ids.append(entry)
-
-    def _add_feature_record(self, fields: FieldReader, _record: memoryview) -> None:
-        bit = fields.u64()
-        self.add_feature(bit, fields.take(fields.remaining))
-
-
-_RECORDS = {
-    fmt.PERF_RECORD_HEADER_ATTR: Metadata._add_attr,  # noqa: SLF001 - the class's own table
-    fmt.PERF_RECORD_EVENT_UPDATE: Metadata._add_update,  # noqa: SLF001 - the class's own table
-    fmt.PERF_RECORD_HEADER_BUILD_ID: Metadata._add_build_id,  # noqa: SLF001 - the class's own table
-    fmt.PERF_RECORD_HEADER_FEATURE: Metadata._add_feature_record,  # noqa: SLF001 - the class's own table
-}

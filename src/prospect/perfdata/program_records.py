@@ -1,14 +1,14 @@
-"""Records of BPF programs that the kernel wrote wrong → records that perf accepts.
+"""Moves misplaced tails of BPF programs' records, so that perf accepts the recording.
 
-If several events on a CPU watch for BPF programs, also those of other recorders, the kernel adds
-the size of each one's tail to one header: the record says more bytes than it has, and its tail is
-not at its end, where readers look for it. perf then refuses the file. The tail is moved. Copies of
-stacks are part of a recording, and may hold whatever a profiled program likes: such a record is one
-only if the chain of records leads to it. The chain is followed only if something looks like one, as
-most recordings have none.
+If several events on a CPU, even of different recorders, watch for BPF programs, the kernel adds the
+size of each event's tail to one header. The record's size is then too large, and its tail is not at
+its end, where readers expect it. perf refuses such a file. Copies of stacks may contain bytes that
+look like such a record: only the chain of records shows the real ones. The chain is followed only
+    if
+something looks like such a record, because most recordings have none.
 
 Source: perf_event_ksymbol_output() and perf_event_bpf_output() in ``kernel/events/core.c``, Linux
-6.18, which do not put header.size back as perf_event_mmap_output() does.
+6.18, which do not restore header.size as perf_event_mmap_output() does.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _NAME = b"bpf_"
 _ID = struct.Struct("<Q")
 # KSYM_NAME_LEN, include/linux/kallsyms.h.
 _MOST_NAME = 512
-# If so many names are in nothing that looks like a record, following the chain takes less.
+# After so many names outside of records, following the chain is faster.
 _MOST_NAMES = 10_000
 
 
 def mend_program_records(data: Records, begin: int, events: Sequence[EventDescription]) -> int:
-    """Move the tails of such records where they belong; return how many there were.
+    """Move the tails of such records to their ends, in place; return the number of moved tails.
 
-    `data` are whole records, those of a file up to its last one, and are changed; the first begins
-    at `begin`. The events have PERF_SAMPLE_IDENTIFIER; all have tails of one size.
+    `data` has whole records from `begin` on, up to a file's last one. The events have
+    PERF_SAMPLE_IDENTIFIER and tails of one size.
 
     Raises:
-        ImportError: there are such records, but no numpy, which finds them among the others.
+        ImportError: there are such records, but no numpy to find them.
     """
     tail_bytes = 8 * layout_of(events[0].attr).tail_words if events else 0
     ids = {number for event in events for number in event.ids}
@@ -61,18 +61,22 @@ def mend_program_records(data: Records, begin: int, events: Sequence[EventDescri
 
 
 def _may_have_some(data: Records, tail_bytes: int, ids: Collection[int]) -> bool:
-    """Say whether anything looks like such a record of a symbol, which each program has."""
+    """Return whether anything looks like such a record of a symbol, which each program has."""
     for number, at in enumerate(_names(data)):
         begin = at - _KSYMBOL.size
-        if begin >= 0 and _is_symbol(data, begin) and _tail_of(data, begin, tail_bytes, ids) >= 0:
-            return True
         if number == _MOST_NAMES:
             return True
+        if begin >= 0:
+            type_, _, size, _, _, kind, _ = _KSYMBOL.unpack_from(data, begin)
+            is_symbol = (type_, kind) == (abi.PERF_RECORD_KSYMBOL, abi.PERF_RECORD_KSYMBOL_TYPE_BPF)
+            is_whole = size % 8 == 0 and begin + size <= len(data)
+            if is_symbol and is_whole and _tail_of(data, begin, tail_bytes, ids) >= 0:
+                return True
     return False
 
 
 def _names(data: Records) -> Iterator[int]:
-    """Give the places of names of programs: by memmem(3), a third of what `data.find` takes."""
+    """Yield the places of names of programs, by memmem(3), which takes a third of `data.find`."""
     libc = ctypes.CDLL(None)
     libc.memmem.restype = ctypes.c_void_p
     first = ctypes.addressof(ctypes.c_char.from_buffer(data))
@@ -86,14 +90,8 @@ def _names(data: Records) -> Iterator[int]:
         at = found + len(_NAME)
 
 
-def _is_symbol(data: Records, begin: int) -> bool:
-    type_, _, size, _, _, kind, _ = _KSYMBOL.unpack_from(data, begin)
-    is_symbol = (type_, kind) == (abi.PERF_RECORD_KSYMBOL, abi.PERF_RECORD_KSYMBOL_TYPE_BPF)
-    return is_symbol and size % 8 == 0 and begin + size <= len(data)
-
-
 def _places(data: Records, begin: int, events: Sequence[EventDescription]) -> list[int]:
-    """Return where the records of symbols and of programs begin, in bytes."""
+    """Return the offsets of the records of symbols and programs."""
     import numpy as np  # noqa: PLC0415 - most recordings have no program
 
     from prospect.events.decode import looks_of  # noqa: PLC0415 - most recordings have no program
@@ -107,20 +105,20 @@ def _places(data: Records, begin: int, events: Sequence[EventDescription]) -> li
 
 
 class _Programs:
-    """Takes all records but samples, and keeps where those of symbols and programs are."""
+    """Receives all records except samples, and keeps the places of symbols and programs."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
 
     def append(self, words: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
-        """Look at the types of the records whose headers are at `positions`."""
+        """Check the types of the records whose headers are at `positions`."""
         types = words.take(positions) & 0xFFFFFFFF
         is_wanted = (types == abi.PERF_RECORD_KSYMBOL) | (types == abi.PERF_RECORD_BPF_EVENT)
         self.places += positions[is_wanted].tolist()
 
 
 def _mend(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
-    """Move a record's tail to its end if it is before that; return how many were moved."""
+    """Move a record's tail to its end if it is before that; return the number of moved tails."""
     there = _tail_of(data, begin, tail_bytes, ids)
     if there < 0:
         return 0
@@ -131,7 +129,7 @@ def _mend(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> i
 
 
 def _tail_of(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
-    """Return where the tail of a record is that is larger than its content, -1 for others."""
+    """Return the offset of a misplaced tail, -1 for another record."""
     type_, _, size = _HEADER.unpack_from(data, begin)
     there = begin + _BPF_EVENT_BYTES
     if type_ == abi.PERF_RECORD_KSYMBOL:

@@ -1,12 +1,13 @@
-"""Open a perf.data recording: a file, or a stream on standard input (``-``).
+"""Opens a perf.data recording: a file, or a stream on standard input (``-``).
 
-A `Recording` has RecordBlocks, RecordingInfo and what is damaged.
+A `Recording` has RecordBlocks, RecordingInfo and sentences on damage.
 Source: ``perf_session__read_header()`` in ``tools/perf/util/header.c`` and
 ``__perf_session__process_pipe_events()`` in ``tools/perf/util/session.c``, Linux 6.18.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from prospect.perfdata.metadata import Metadata
 from prospect.perfdata.perfdata_limits import MOST_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.perfdata.file_header import FileHeader
@@ -49,16 +50,14 @@ _CUT_LATE = (
 
 
 class _OneBlock:
-    """The records of a plain file, which only what decodes them looks at.
+    """The records of a plain file, which the decoder alone reads.
 
     Args:
         block: all records.
-        walked: makes a stream of the records from a place in the block on.
+        walked: makes a stream of the records from an offset in the block on.
     """
 
-    def __init__(
-        self, block: RecordBlock, walked: Callable[[int], RecordStream] | None = None
-    ) -> None:
+    def __init__(self, block: RecordBlock, walked: Callable[[int], RecordStream]) -> None:
         self._block = block
         self._walked = walked
         self._rest: RecordStream | None = None
@@ -69,23 +68,22 @@ class _OneBlock:
 
     def blocks(self) -> Iterator[RecordBlock]:
         if len(self._block.data):
-            # Not kept: the block would hold this object, and the file's lease, until the garbage
-            # collector runs, and writers of the file would wait for that.
-            yield self._block._replace(resume=self._resume) if self._walked else self._block
+            # If this object kept that block, which refers to it, the file's lease would last until
+            # the garbage collector runs, and writers of the file would wait for that.
+            yield self._block._replace(resume=self._resume)
 
     def _resume(self, at: int) -> Iterator[RecordBlock]:
-        if self._walked is not None:
-            self._rest = self._walked(at)
-            yield from self._rest.blocks()
+        self._rest = self._walked(at)
+        yield from self._rest.blocks()
 
 
 class Recording(Closing):
     """A recording that is open for reading, once.
 
     Attributes:
-        named_by: whose word the file names in it are; set by who opened its file.
-        damage: sentences on what is missing or broken; complete once `blocks` is exhausted.
-        size_bytes: of all `blocks`, 0 if known only once they are read: of pipes, of packed files.
+        named_by: the user with whose rights file names in it are read; set by the opener.
+        damage: sentences on missing or broken parts; complete once `blocks` is exhausted.
+        size_bytes: of all `blocks`, 0 if unknown before they are read: of pipes and packed files.
     """
 
     def __init__(
@@ -105,23 +103,23 @@ class Recording(Closing):
 
     @property
     def info(self) -> RecordingInfo:
-        """The facts that the recording has of itself.
+        """The recording's facts about itself.
 
-        The events are known from the start. A stream gives build ids and other facts among its
-        records: they are complete once `blocks` is exhausted.
+        The events are known from the start. A stream has build ids and other facts among its
+        records; they are complete once `blocks` is exhausted.
         """
         return self._metadata.info(self._recorded_at, self.named_by)
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes of records that are there and in no block; complete once `blocks` is exhausted."""
+        """Bytes of records that are in no block; complete once `blocks` is exhausted."""
         return sum(records.unread_bytes for records in self._records)
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """Yield the records in the recording's order, and one file after another.
+        """Yield the records in the recording's order, one file after another.
 
-        A plain file is one block over the whole file: the chain of its records is not checked.
-        Everything else arrives in blocks of whole records.
+        A plain file is one block: the chain of its records is not checked. All other recordings
+        have blocks of whole records.
 
         Raises:
             RecordingError: the stream cannot be read.
@@ -130,14 +128,14 @@ class Recording(Closing):
             yield from records.blocks()
 
     def append(self, file: memoryview, header: FileHeader, path: str) -> None:
-        """Add a file that has nothing but records, of the same recording as `header`."""
+        """Add a file of records only, of the same recording as `header`."""
         block = RecordBlock(file, path, 0, may_end_cut=True, release=releaser(file, 0))
         records, size_bytes = _records_of(block, header, self._metadata, self.damage)
         self._records.append(records)
         self.size_bytes = self.size_bytes + size_bytes if size_bytes else 0
 
     def close(self) -> None:
-        """Let go of the file; blocks that are still held keep its bytes."""
+        """Release the file; blocks in use keep its bytes."""
         self._records.clear()
 
 
@@ -156,8 +154,8 @@ def open_recording(path: str) -> Recording:
         if path == STDIN:
             return _open_stdin(name)
         if "\0" in path:
-            raise RecordingError("not a file name")  # noqa: TRY301 - named below like the others
-        # O_NONBLOCK: opening somebody's FIFO must not hang.
+            raise RecordingError("not a file name")  # noqa: TRY301 - gets its name below
+        # O_NONBLOCK: opening another user's FIFO must not block.
         with Descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as fd:
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
             return _open_directory(fd, path) if is_directory else _open_file(fd, name)
@@ -170,7 +168,7 @@ def open_recording(path: str) -> Recording:
 def _open_stdin(name: str) -> Recording:
     if not stat.S_ISREG(os.fstat(_STDIN_FD).st_mode):
         return _open_stream(_read_pieces(_STDIN_FD), name)
-    # The process that gave it to us may go on using it.
+    # The process that passed it to us may use it too.
     return _open_file(_STDIN_FD, name, may_map=False)
 
 
@@ -187,10 +185,10 @@ def _open_file(fd: int, path: str, *, may_map: bool = True) -> Recording:
 
 
 def _open_directory(directory: int, path: str) -> Recording:
-    """Open what ``perf record --threads`` or ``--kcore`` made.
+    """Open a directory that ``perf record --threads`` or ``--kcore`` made.
 
-    The file ``data`` is a recording. With --threads it has what was known before; ``data.0`` and so
-    on are the records of one thread each, without a header.
+    The file ``data`` is a recording. With --threads it has the first records; ``data.0`` and so on
+    have those of one thread each, without a header.
 
     Source: ``tools/perf/Documentation/perf.data-directory-format.txt``, Linux 6.18.
     """
@@ -218,13 +216,13 @@ def _open_directory(directory: int, path: str) -> Recording:
             speakers.add(speaks_for(status))
             if status.st_size or not stat.S_ISREG(status.st_mode):
                 recording.append(_take_file(descriptor, may_map=True)[0], header, f"{path}/{name}")
-    # Any user who may write to one of them can write records.
+    # Each user who may write to one of them can write records.
     recording.named_by = speakers.pop() if len(speakers) == 1 else EVERYBODY
     return recording
 
 
 def _take_file(fd: int, *, may_map: bool) -> tuple[memoryview, os.stat_result]:
-    """Return the file's bytes, and whose it is and when it was written."""
+    """Return a file's bytes and status."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise RecordingError("not a regular file; a pipe is read as standard input: report - <PIPE")
@@ -249,7 +247,7 @@ def _open_sections(
     if is_finished:
         find = feature_sections(file, header, damage)
     else:
-        from prospect.perfdata.writer import early_facts  # noqa: PLC0415 - not of a whole file
+        from prospect.perfdata.writer import early_facts  # noqa: PLC0415 - for unfinished files only
 
         find = early_facts(file, header)
     for bit, content in find:
@@ -269,12 +267,12 @@ def _open_sections(
 def _records_of(
     block: RecordBlock, header: FileHeader, metadata: Metadata, damage: list[str]
 ) -> tuple[RecordStream | _OneBlock, int]:
-    """Return the records of a file's data, and how many bytes they have; 0 if that is not known."""
+    """Return the records of a file's data, and their bytes, 0 if unknown."""
     data = block.data
 
     def walked(at: int) -> RecordStream:
-        """Return the records from a place in the data on, to be followed one by one."""
-        from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - few are
+        """Return the stream of records from an offset in the data on."""
+        from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - rarely needed
 
         place = StreamPlace(block.origin, block.file_offset + at, block.may_end_cut)
         return RecordStream(_slices(data[at:]), metadata, damage, place)
@@ -287,10 +285,10 @@ def _records_of(
 
 
 def _must_be_walked(header: FileHeader, data: memoryview) -> bool:
-    """Whether the data may hold records that are not whole words, or payloads between records."""
+    """Return whether the data may have records of partial words, or payloads between records."""
     if header.has(fmt.HEADER_COMPRESSED) or header.has(fmt.HEADER_AUXTRACE):
         return True
-    # The first simpleperf had no own features; its records begin with the kernel's symbols.
+    # The first simpleperf had no own features; its first record has the kernel's symbols.
     type_ = int.from_bytes(data[:4], "little")
     return type_ in fmt.SIMPLEPERF_RECORD_TYPES or any(
         header.has(feature) for feature in fmt.SIMPLEPERF_FEATURES
@@ -298,10 +296,10 @@ def _must_be_walked(header: FileHeader, data: memoryview) -> bool:
 
 
 def _is_finished(header: FileHeader) -> bool:
-    """Whether the recorder came to its end.
+    """Return whether the recorder finished the file.
 
-    The data's size is filled in at the end: until then 0 reads "up to the end of the file". perf
-    says from the start which features it will write; ours only then.
+    At the end, it writes the data's size, which is 0 before ("up to the end of the file"). perf
+    sets the bits of the features from the start, Prospect at the end.
     """
     return header.data.size > 0 or header.has(fmt.HEADER_PROSPECT)
 
@@ -328,25 +326,17 @@ def _open_stream(
     order = read_byte_order(first)
     if not is_pipe_form(first, order):
         raise RecordingError("a perf.data file cannot be read from a pipe; give its path")
-    # A file of whole little-endian records, the usual case, is read as it is, without these.
     from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - few are streams
 
     damage: list[str] = []
     metadata = Metadata(path, order, damage)
-    rest = _with_first(first[fmt.PIPE_HEADER_BYTES :], pieces)
+    records: list[Iterable[bytes | memoryview]] = [[first[fmt.PIPE_HEADER_BYTES :]], pieces]
     place = StreamPlace(path, fmt.PIPE_HEADER_BYTES, may_end_cut=True)
-    stream = RecordStream(rest, metadata, damage, place)
+    stream = RecordStream(itertools.chain.from_iterable(records), metadata, damage, place)
     stream.read_head()
     if not metadata.events:
         raise RecordingError("the stream is damaged: it describes no event")
     return Recording(metadata, stream, damage, recorded_at)
-
-
-def _with_first(
-    first: bytes, others: Iterator[bytes] | Iterator[memoryview]
-) -> Iterator[bytes | memoryview]:
-    yield first
-    yield from others
 
 
 def _slices(data: memoryview) -> Iterator[memoryview]:
@@ -355,7 +345,7 @@ def _slices(data: memoryview) -> Iterator[memoryview]:
 
 
 def _read_pieces(fd: int) -> Iterator[bytes]:
-    # The first piece holds the whole header, however slowly the writer writes.
+    # The first piece has the whole header, even if the writer writes it in parts.
     head = b""
     try:
         while len(head) < fmt.PIPE_HEADER_BYTES and (data := os.read(fd, _PIECE_BYTES)):

@@ -1,8 +1,8 @@
-"""Samples with the id of another recorder's event → samples with the id of their own event.
+"""Replaces ids of other recorders' events in samples by those of the samples' own events.
 
-If two recorders sample one software event on a CPU, the kernel prepares a sample once for both,
-with the id of the event that came first (`events.samples`). Prospect knows whose such
-samples are; perf looks for the event by the id, takes another one's layout, and refuses the file.
+If two recorders sample the same software event on a CPU, the kernel prepares a sample once for
+both, with the id of the first event (`events.samples`). Prospect knows the event of such samples.
+perf finds the event by the id, uses another event's layout, and refuses the file.
 
 Source: __perf_event_header__init_id() in ``kernel/events/core.c``, Linux 6.18.
 """
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
 
 def mend_shared_ids(data: Records, begin: int, events: Sequence[EventDescription]) -> int:
-    """Give samples of unknown ids the id of the event that they are of; return how many these were.
+    """Give samples of unknown ids the id of their event, in place; return the number of samples.
 
-    `data` are whole records, those of a file up to its last one, and are changed; the first begins
-    at `begin`.
+    `data` has whole records from `begin` on, up to a file's last one.
 
     Raises:
-        RecordingError: samples of these events cannot be told apart.
+        RecordingError: samples of these events cannot be distinguished.
     """
     schema, ids = schema_of(events), IdTable.build(events, None)
     if schema.shared_event < 0 or not schema.id_word or ids is None:
@@ -47,7 +46,7 @@ def mend_shared_ids(data: Records, begin: int, events: Sequence[EventDescription
 
 
 class _Foreign:
-    """Takes samples and keeps where those with unknown ids are, in words."""
+    """Receives samples, and keeps the places of unknown ids, in words."""
 
     def __init__(self, ids: IdTable, id_word: int) -> None:
         self._ids, self._id_word = ids, id_word
@@ -55,16 +54,16 @@ class _Foreign:
         self._batch: list[NDArray[np.int64]] = []
 
     def begin_batch(self, *_: int | None) -> None:
-        """Keep what the last batch brought."""
+        """Keep the last batch."""
         self._found += self._batch
         self._batch = []
 
     def rewind(self) -> None:
-        """Forget what this batch brought: these were no samples."""
+        """Forget this batch: these were no samples."""
         self._batch = []
 
     def append(self, words: NDArray[np.uint64], positions: range | NDArray[np.int64]) -> None:
-        """Look at samples, whose headers are at `positions`."""
+        """Check the samples whose headers are at `positions`."""
         at = np.asarray(positions, np.int64) + self._id_word
         ids = words.take(at)
         is_foreign = (ids != 0) & ~self._ids.knows(ids)
@@ -72,5 +71,5 @@ class _Foreign:
             self._batch.append(at[is_foreign])
 
     def places(self) -> NDArray[np.int64]:
-        """Return the places of their ids."""
+        """Return the places of unknown ids."""
         return np.concatenate([np.empty(0, np.int64), *self._found, *self._batch])

@@ -1,19 +1,19 @@
-"""A recording that must be walked: pipes, compressed records, trace data, the other byte order.
+"""A recording to be read record by record: pipes, compressed records, trace data, big-endian files.
 
-The stream is cut into records (`RecordChain`), which keeps perf's own records apart from the
-kernel's; compressed ones are unpacked (`Unpacker`: one Zstandard stream runs through all records
-of a file). RecordBlocks of whole little-endian records, and the metadata between them, go to the
-reader.
+`RecordChain` divides the stream into records, and separates perf's own records from the kernel's.
+`Unpacker` unpacks compressed ones: all of a file form one Zstandard stream. The results are
+RecordBlocks of whole little-endian records, and metadata.
 
 Source: ``reader__read_event()`` and ``perf_session__process_user_event()`` in
 ``tools/perf/util/session.c``, ``zstd_decompress_stream()`` in ``tools/perf/util/zstd.c`` and
 ``perf_session__process_compressed_event()`` in ``tools/perf/util/tool.c``, Linux 6.18;
 ``RecordHeader::Parse()`` in ``system/extras/simpleperf/record.h`` of Android for simpleperf's
-records, which are passed over.
+records, which are skipped.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import TYPE_CHECKING
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
     from prospect.perfdata.metadata import Metadata
 
-# Bits 48 to 50 of a header's word: what a size has beyond whole words.
+# Bits 48 to 50 of a header's word: the size modulo 8.
 _SIZE_REMAINDER = 7 << 48
 _TYPE_MASK = 0xFFFF_FFFF
 # A record's header and the size of the payload.
 _TRACING_HEAD_BYTES = 12
 
-# Bytes unpacked at a time. Zstandard makes at most 128 KiB of 4 bytes, so one step of a hostile
-# stream yields 8 MiB at most.
+# Bytes unpacked at a time. Zstandard makes at most 128 KiB of 4 bytes, so a step of a hostile
+# stream yields at most 8 MiB.
 _STEP_BYTES = 256
 
 _BLOCK_BYTES = 8 << 20
 _COMPRESSED = frozenset({fmt.PERF_RECORD_COMPRESSED, fmt.PERF_RECORD_COMPRESSED2})
-# The bytes after these are no part of the chain, so they cannot stay in a block.
+# Bytes outside of the chain follow these, so they cannot be in a block.
 _WITH_PAYLOAD = frozenset({fmt.PERF_RECORD_AUXTRACE, fmt.PERF_RECORD_HEADER_TRACING_DATA})
 
 
@@ -64,12 +64,12 @@ class RecordChain:
 
     Args:
         order: ``"<"`` or ``">"``.
-        place: names the stream in a sentence about damage.
+        place: the name of the stream, for sentences about damage.
         offset: where the stream begins, for those sentences.
 
     Attributes:
-        damage: what broke the chain, empty while it is whole. Nothing is read after it.
-        unread_bytes: of records from where it broke on, as far as they were fed.
+        damage: what broke the chain, empty while it is whole. Nothing after it is read.
+        unread_bytes: of the records that were fed from the damage on.
     """
 
     def __init__(self, order: str, place: str, offset: int = 0) -> None:
@@ -84,9 +84,9 @@ class RecordChain:
         self._tracing_data = bytearray()
 
     def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
-        """Take in the next bytes and yield the records that are whole now.
+        """Read the next bytes and yield the records that are complete.
 
-        Pieces are parts of `data` itself if possible and are to be used at once.
+        Pieces are parts of `data` if possible, and valid until the next step.
         """
         if self.damage:
             self.unread_bytes += len(data)
@@ -115,7 +115,7 @@ class RecordChain:
                 self.unread_bytes = len(buffer) - at
                 return
             if is_of_simpleperf:
-                # These may have gigabytes, and nothing of them is needed: never collect one.
+                # These may have gigabytes, and none is needed: never collect one.
                 self._payload_bytes = size - fmt.RECORD_HEADER_BYTES
                 self._is_tracing_data = False
                 at = self._pass_payload(buffer, at + fmt.RECORD_HEADER_BYTES)
@@ -131,11 +131,11 @@ class RecordChain:
 
     @property
     def cut_bytes(self) -> int:
-        """The bytes of the last record, as long as it is not whole."""
+        """The bytes of the last record if it is incomplete."""
         return len(self._rest)
 
     def finish(self) -> str:
-        """Return a sentence on what is wrong with the stream as a whole, empty if nothing is."""
+        """Return a sentence on the damage of the stream, empty for none."""
         if self.damage:
             return self.damage
         if self._rest:
@@ -146,7 +146,7 @@ class RecordChain:
 
     @property
     def tracing_data(self) -> bytes:
-        """The bytes after HEADER_TRACING_DATA records, the first megabytes at most."""
+        """The bytes after HEADER_TRACING_DATA records, at most the first megabytes."""
         return bytes(self._tracing_data)
 
     def _pass_payload(self, buffer: memoryview, at: int) -> int:
@@ -159,8 +159,8 @@ class RecordChain:
 
 
 def _end_of_run(buffer: memoryview, at: int, order: str) -> int:
-    """Return where the kernel's records from `at` on end: at one of perf's, a cut or a bad one."""
-    # Read as native words, a record costs 0.1 µs; struct would take three times that.
+    """Return the end of a run of the kernel's records: at one of perf's, a cut or a bad one."""
+    # With native words, a record takes 0.1 µs; struct would take three times that.
     words = buffer[at : at + (len(buffer) - at) // 8 * 8].cast("Q")
     if order == ">":
         return at + 8 * _run_words_swapped(words)
@@ -193,7 +193,7 @@ def _run_words_swapped(words: memoryview) -> int:
 
 
 def _payload_bytes(type_: int, record: memoryview, order: str) -> int:
-    """Return how many bytes after a record do not belong to the chain."""
+    """Return the number of bytes after a record that are outside of the chain."""
     if type_ == fmt.PERF_RECORD_AUXTRACE and len(record) >= 16:
         return int(struct.unpack_from(order + "Q", record, 8)[0])
     if type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA and len(record) >= _TRACING_HEAD_BYTES:
@@ -204,24 +204,23 @@ def _payload_bytes(type_: int, record: memoryview, order: str) -> int:
 
 
 class Unpacker:
-    """Unpacks the payloads of a recording's COMPRESSED records, one after the other."""
+    """Unpacks the payloads of a recording's COMPRESSED records, in order."""
 
     def __init__(self) -> None:
         self._stream: ZstdDecompressionObj | None = None
         self._allowed_bytes = FREE_BYTES
 
     def unpack(self, payload: memoryview) -> Iterator[bytes]:
-        """Yield what the next payload adds to the stream of records, all of it, in pieces.
+        """Yield the bytes that the next payload adds to the stream of records, in pieces.
 
         Raises:
             RecordingError: the payload is damaged, or unpacks to more than any recording does;
                 nothing after it can be unpacked.
         """
-        # Few recordings are compressed; the library takes 10 ms to load.
-        import zstandard  # noqa: PLC0415 - 10 ms, few are compressed
+        import zstandard  # noqa: PLC0415 - 10 ms, few recordings are compressed
 
         if self._stream is None:
-            # Like ZSTD_decompressStream(), go on with the next frame where one ends.
+            # Like ZSTD_decompressStream(), continue with the next frame.
             self._stream = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
         for at in range(0, len(payload), _STEP_BYTES):
             step = payload[at : at + _STEP_BYTES]
@@ -253,12 +252,12 @@ def compressed_payload(record: memoryview, type_: int, order: str) -> memoryview
 
 
 class StreamPlace(NamedTuple):
-    """Where a stream of records is.
+    """The place of a stream of records.
 
     Attributes:
-        origin: goes into the blocks.
+        origin: as in RecordBlock.
         offset: where the stream begins in its file.
-        may_end_cut: whether the recording was cut at its end, within a record maybe.
+        may_end_cut: as in RecordBlock.
     """
 
     origin: str
@@ -272,7 +271,7 @@ class RecordStream:
     Args:
         pieces: the stream's bytes, in pieces of any size.
         metadata: gets the metadata records.
-        damage: gets a sentence for what breaks the stream.
+        damage: gets sentences on damage of the stream.
     """
 
     def __init__(
@@ -301,7 +300,7 @@ class RecordStream:
         return broken if self._place.may_end_cut else broken + cut
 
     def read_head(self) -> None:
-        """Read on until the first of the kernel's records: the events are before it."""
+        """Read up to the first record of the kernel; the events precede it."""
         for _ in self._steps:
             if self._collected:
                 break
@@ -310,7 +309,7 @@ class RecordStream:
             self._metadata.add_feature(fmt.HEADER_TRACING_DATA, content)
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """Yield the records, in blocks of some megabytes."""
+        """Yield the records, in blocks of a few megabytes."""
         for _ in self._steps:
             if self._collected_bytes >= _BLOCK_BYTES:
                 yield self._block()
@@ -319,24 +318,20 @@ class RecordStream:
         self._damage += filter(None, (self._unpacked.finish(), self._chain.finish()))
 
     def _read(self, pieces: Iterable[bytes | memoryview]) -> Iterator[None]:
-        """Take in the stream, coming to a halt after every record of perf or run of records."""
-        for data in pieces:
-            for piece in self._chain.feed(data):
-                if (
-                    piece.type == fmt.PERF_RECORD_STAT_CONFIG
-                    and fmt.ONLY_COUNTS not in self._damage
-                ):
-                    self._damage.append(fmt.ONLY_COUNTS)
-                if piece.type in _COMPRESSED:
-                    yield from self._unpack(piece)
-                elif piece.type not in _WITH_PAYLOAD and not self._metadata.add_record(
-                    piece.type, piece.data
-                ):
-                    self._collect(piece)
-                yield
+        """Read the stream, with a step for every record of perf or run of records."""
+        for piece in itertools.chain.from_iterable(map(self._chain.feed, pieces)):
+            if piece.type == fmt.PERF_RECORD_STAT_CONFIG and fmt.ONLY_COUNTS not in self._damage:
+                self._damage.append(fmt.ONLY_COUNTS)
+            if piece.type in _COMPRESSED:
+                yield from self._unpack(piece)
+            elif piece.type not in _WITH_PAYLOAD and not self._metadata.add_record(
+                piece.type, piece.data
+            ):
+                self._collect(piece)
+            yield
 
     def _unpack(self, piece: Piece) -> Iterator[None]:
-        """Take in the records packed in one, coming to a halt after every piece of them."""
+        """Read the records packed in one, with a step for every piece of them."""
         if self._unpacker is None or self._unpacked.damage:
             self._packed_unread_bytes += len(piece.data)
             return
@@ -352,7 +347,7 @@ class RecordStream:
             self._unpacker = None
 
     def _collect(self, piece: Piece) -> None:
-        # Blocks consist of words; perf's own records of other sizes mean nothing to a decoder.
+        # Blocks consist of words; decoders need none of perf's own records of other sizes.
         if len(piece.data) % 8 == 0:
             self._collected.append(bytes(piece.data))
             self._collected_bytes += len(piece.data)

@@ -1,7 +1,6 @@
-"""The formats of tracepoints ↔ the section without which perf opens no recording of them.
+"""The formats of tracepoints ↔ feature TRACING_DATA, which perf requires in recordings of them.
 
-Files of tracefs become the bytes of feature TRACING_DATA; of other recorders' sections the names
-and formats are read.
+`encode_tracing_data` packs files of tracefs; `described_tracepoints` reads names and formats.
 
 Source: ``trace-event-read.c`` (trace_report()) in ``tools/perf/util``, Linux 6.18; the format is
 that of trace-cmd, trace.dat(5), version 6.
@@ -28,15 +27,15 @@ _LITTLE_ENDIAN = 0
 _LONG_BYTES = 8
 # The first lines of a tracepoint's ``format`` file.
 _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
-# A field has its own line: each line is looked at once, whatever a file repeats in it.
+# A field has its own line, so a search takes linear time.
 _FIELD = rb"^\tfield:[^;\n]{0,256}\b%s;\toffset:(\d{1,5});\tsize:([248]);"
 # Fields of tracepoints' records that reports read, in the order of `EventDescription.fields`. The
-# type is the first half of a word, whose second half says whether that was in an interrupt.
+# type is the first half of a word; its second half shows whether this was in an interrupt.
 _WANTED_FIELDS = {
     "sched:sched_waking": (b"pid", b"common_type"),
     "sched:sched_switch": (b"prev_state", b"next_pid"),
 }
-# Fields of records that our programs wrote (``--wall``); others have none of them.
+# Fields of records that our BPF programs wrote (``--wall``).
 _OWN_FIELDS = {"sched:sched_switch": (b"syscall", b"followed", b"ran_ns")}
 
 
@@ -46,8 +45,7 @@ def encode_tracing_data(
     """Return the section that describes tracepoints.
 
     Args:
-        header_page: the file of this name in ``events`` of tracefs.
-        header_event: the same.
+        header_page, header_event: the files of these names in ``events`` of tracefs.
         formats: group → the ``format`` files of its tracepoints.
     """
     parts = [
@@ -73,7 +71,7 @@ class Tracepoint(NamedTuple):
 
 
 def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
-    """Return number → tracepoint of those that a section describes.
+    """Return the tracepoints that a section describes, by number.
 
     Raises:
         RecordingError: it is cut or no such section.
@@ -101,15 +99,14 @@ def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
 
 
 def _fields(name: str, content: bytes) -> tuple[tuple[int, int], ...]:
-    """Return where the wanted fields are; none if one is missing."""
-    wanted = _WANTED_FIELDS.get(name, ())
+    """Return the places of the wanted fields; none if one is missing."""
     own = _places(content, _OWN_FIELDS.get(name, ()))
-    places = _places(content, wanted)
+    places = _places(content, _WANTED_FIELDS.get(name, ()))
     return places + own if places else ()
 
 
 def _places(content: bytes, fields: tuple[bytes, ...]) -> tuple[tuple[int, int], ...]:
-    """Return where all of these fields are; none if one is missing."""
+    """Return the places of these fields; none if one is missing."""
     found = [re.search(_FIELD % field, content, re.MULTILINE) for field in fields]
     places = tuple((int(one[1]), int(one[2])) for one in found if one)
     is_known = len(places) == len(fields) and all(offset % 4 == 0 for offset, _ in places)

@@ -1,16 +1,14 @@
-"""Write perf.data: a header before the records, the features after them.
+"""Writes perf.data: a header before the records, the features after them.
 
-The file is for Prospect, ``perf report``, ``perf script`` and other readers.
 Source: ``perf_session__do_write_header()`` in ``tools/perf/util/header.c``, Linux 6.18.
 
-A recorder that is killed writes no features, so this one writes those that it knows from the start
-between the event ids and the records as well. perf's readers do not look there; ours read them with
-`early_facts` if the file was never finished. For each feature there is its bit and its size (u64
-each) and the content, padded to 8 bytes. Zeros follow, up to the last 16 bytes before the records,
-which hold the magic, a version and the size of the whole.
+A killed recorder writes no features. So this one also writes the features that it knows early,
+between the event ids and the records. perf does not read that part; `early_facts` reads it if the
+file was never finished. Each feature is its bit and its size (u64 each) and the content, padded to
+8 bytes. Zeros follow, up to the last 16 bytes before the records, which are the magic, a version
+and the size of the whole.
 
-This module is on the way to the command's start: it imports nothing but cheap modules, and what
-encodes facts of the run when there are facts, after that start.
+This module loads before the command's start, so it imports only cheap modules until then.
 """
 
 from __future__ import annotations
@@ -39,17 +37,16 @@ _ENTRY_BYTES = fmt.ATTR_BYTES + fmt.SECTION_BYTES
 class RecordingWriter:
     """A perf.data file being recorded into a regular file's descriptor.
 
-    The records themselves are appended to the descriptor by the code that drains the rings; until
-    `finish` the header gives the data's size as 0, which readers take for "up to the end of
-    the file": a recorder that is killed leaves a readable file. The facts known by then, `describe`
-    writes before the records. Only the section EVENT_DESC has the event of runtimes' frames, whose
-    records have a type that perf passes over.
+    The code that drains the rings appends the records to the descriptor. Until `finish`, the
+    header has 0 as the data's size, which readers take for "up to the end of the file": a killed
+    recorder leaves a readable file. `describe` writes the facts known by then before the records.
+    Only the section EVENT_DESC has the event of runtimes' frames; perf ignores their records' type.
 
     Args:
-        fd: a regular file opened for writing, without O_APPEND; what it held is cut off. Its
-            position is left where the records begin, a multiple of 8.
-        events: what is recorded, with the ids known so far.
-        early_bytes: room for `describe`, a multiple of 8.
+        fd: a regular file opened for writing, without O_APPEND, which is truncated. Its position
+            then is where the records begin, a multiple of 8.
+        events: the recorded events, with the ids known so far.
+        early_bytes: space for `describe`, a multiple of 8.
 
     Raises:
         RecordingError: the file cannot be written.
@@ -70,21 +67,21 @@ class RecordingWriter:
         try:
             os.ftruncate(fd, 0)
             _write_at(fd, header + attrs + ids, 0)
-            # The records begin where they shall, whether any is written or not.
+            # The records have their place even if there are none.
             os.ftruncate(fd, self.data_offset)
             os.lseek(fd, self.data_offset, os.SEEK_SET)
         except OSError as error:
             raise _cannot_write(error) from error
 
     def describe(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
-        """Write what is known before the end, for readers of a file that is never finished.
+        """Write early facts, for readers of a file that is never finished.
 
-        The facts for which there is no room, or no disk, are left out: `finish` says all.
+        Facts without space, on the disk or here, are left out: `finish` writes all.
         """
         from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - after the start of COMMAND
 
         features = encode_features(info, events, self._clock)
-        # The facts of the recorder are the highest bit, and the first to have room.
+        # The highest bit, the recorder's own facts, gets space first.
         room = self.data_offset - self._early_offset
         try:
             _write_at(self._fd, encode_early_facts(reversed(features), room), self._early_offset)
@@ -92,34 +89,34 @@ class RecordingWriter:
             return
 
     def finish(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
-        """Write what is known once the records are complete: features, ids, final header.
+        """Write features, ids and the final header after the last record.
 
         Args:
-            info: facts about the machine and the run (its `events` are not looked at).
-            events: as for the constructor; there may be more of them and more ids.
+            info: facts about the machine and the run, except its `events`.
+            events: as for the constructor, perhaps more of them and more ids.
 
         Raises:
             RecordingError: the file cannot be written.
         """
-        from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - at the end alone
+        from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - at the end only
 
         data_size = os.fstat(self._fd).st_size - self.data_offset
         try:
             features = encode_features(info, events, self._clock)
             events = without_frames_event(events)
-            behind_data = self.data_offset + data_size
-            tail = _encode_feature_sections(features, behind_data)
+            data_end = self.data_offset + data_size
+            tail = _encode_feature_sections(features, data_end)
             attrs_offset = fmt.FILE_HEADER_BYTES
             if attrs_offset + _attrs_bytes(events) > self._early_offset:
-                attrs_offset = fmt.aligned(behind_data + len(tail))
+                attrs_offset = fmt.aligned(data_end + len(tail))
             attrs, ids = _encode_attrs(events, attrs_offset)
             header = _encode_header(
                 fmt.Section(attrs_offset, len(attrs)),
                 fmt.Section(self.data_offset, data_size),
                 sum(1 << bit for bit, _ in features),
             )
-            # The header comes last: until it is there, the file reads as a killed recorder's.
-            _write_at(self._fd, tail, behind_data)
+            # The header comes last: before that, the file is like that of a killed recorder.
+            _write_at(self._fd, tail, data_end)
             _write_at(self._fd, attrs + ids, attrs_offset)
             _write_at(self._fd, header, 0)
         except OSError as error:
@@ -127,7 +124,7 @@ class RecordingWriter:
             raise _cannot_write(error) from error
 
     def _cut_back(self, data_size: int) -> None:
-        """Leave the records only: so the file can be finished with less."""
+        """Truncate the file to its records, so that it can be finished with fewer facts."""
         try:
             os.ftruncate(self._fd, self.data_offset + data_size)
         except OSError:
@@ -205,7 +202,7 @@ _ENTRY = struct.Struct("<QQ")
 
 
 def encode_early_facts(features: Iterable[tuple[int, bytes]], size: int) -> bytes:
-    """Return `size` bytes that hold the features, without those for which there is no room.
+    """Return `size` bytes with the features, except those without space.
 
     Features are (bit, content), the most important ones first; `size` is a multiple of 8.
     """
@@ -220,7 +217,7 @@ def encode_early_facts(features: Iterable[tuple[int, bytes]], size: int) -> byte
 
 
 def early_facts(file: memoryview, header: FileHeader) -> Iterator[tuple[int, memoryview]]:
-    """Yield (feature bit, content) of a file that was not finished; nothing if it has none."""
+    """Yield (feature bit, content) of the early facts of an unfinished file."""
     end = header.data.offset
     if end > len(file) or end < fmt.FILE_HEADER_BYTES + _END.size:
         return
