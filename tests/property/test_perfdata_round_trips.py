@@ -202,7 +202,7 @@ INFO = st.builds(
         st.builds(BuildId, NAME, st.binary(max_size=20), I32, st.integers(0, 7))
     ).map(tuple),
     first_sample_ns=U64,
-    last_sample_ns=U64,
+    last_sample_ns=st.integers(0, abi.PERF_OFF_CPU_TIMESTAMP - 1),
     extras=st.dictionaries(TEXT, st.recursive(U64 | TEXT | st.booleans(), st.lists, max_leaves=5)),
 )
 
