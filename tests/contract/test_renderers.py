@@ -74,11 +74,6 @@ def test_every_option_is_described(name):
 
 
 @every_renderer
-def test_what_files_of_the_format_are_called(name):
-    assert renderer_class(name).suffix.startswith(".")
-
-
-@every_renderer
 def test_an_option_without_meaning_is_refused_before_anything_is_written(name):
     thresholds = ({"user_threshold_s": -1.0}, {"kernel_threshold_s": -1.0})
     for options in ({"detail": "9"}, *(thresholds if name in FIGURES else ())):

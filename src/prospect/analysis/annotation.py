@@ -29,16 +29,23 @@ from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.optional_tables import SourceFile
 from prospect.records import Record, field, replace
-from prospect.render.json.annotation_documents import JsonAnnotation, JsonSource
-from prospect.render.text.annotated_code import MARK, TextAnnotation, TextSource
+from prospect.render.json.annotation_documents import annotation_json, source_json
+from prospect.render.renderer import write_pieces
+from prospect.render.text.annotated_code import (
+    MARK,
+    annotation_text,
+    file_text,
+    index_text,
+    source_text,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
 
     from numpy.typing import NDArray
 
     from prospect.analysis.profile_request import Callbacks
-    from prospect.estimate.annotate.annotation_view import AnnotationView
     from prospect.estimate.annotate.source_view import SourceView
     from prospect.options import Detail, NamingOptions
     from prospect.profile.model import Profile
@@ -54,7 +61,7 @@ class AnnotateOptions(Record):
         source: whether source lines and inlined functions are shown.
         whole: whether instructions far from all hits are shown too.
         format: "text" or "json".
-        colour, boxes: see `TextAnnotation`.
+        colour, boxes: see `annotation_text`.
     """
 
     choice: FunctionChoice = field(default_factory=FunctionChoice)
@@ -68,8 +75,8 @@ class AnnotateOptions(Record):
 
 def annotate(
     path: str | Profile, options: AnnotateOptions, naming: NamingOptions, sinks: Callbacks
-) -> tuple[AnnotationView, TextAnnotation | JsonAnnotation]:
-    """Read a recording, disassemble the chosen functions, and pair them with their renderer.
+) -> Callable[[BinaryIO], None]:
+    """Read a recording, disassemble the chosen functions, and return what writes them to a file.
 
     `path` is a perf.data file, "-" for a pipe on standard input; or a profile whose objects are
     known by path and build id, as a part of a store.
@@ -92,8 +99,9 @@ def annotate(
         profile = replace(path, code=code_by_identity(path, naming).describe(path, code))
     view = annotation_view(profile, choice)
     if options.format == "json":
-        return view, JsonAnnotation()
-    return view, TextAnnotation(options.whole, options.colour, options.boxes)
+        return lambda out: write_pieces(annotation_json(view), out)
+    look = {"whole": options.whole, "colour": options.colour, "boxes": options.boxes}
+    return lambda out: write_pieces(annotation_text(view, **look), out)
 
 
 def _check(options: AnnotateOptions) -> None:
@@ -153,9 +161,10 @@ class AnnotatedSources(Record):
         """
         options = self.options
         if options.format == "json":
-            JsonSource().render(self.view, self._read, out)
+            pieces = source_json(self.view, self._read)
         else:
-            TextSource(options.whole, options.colour).render(self.view, self._read, out)
+            pieces = source_text(self.view, self._read, whole=options.whole, colour=options.colour)
+        write_pieces(pieces, out)
 
     def write_tree(self, directory: str) -> str:
         """Write a file for each source below a directory, and an index of them.
@@ -169,18 +178,17 @@ class AnnotatedSources(Record):
         """
         if self.options.format != "text":
             raise UsageError("--output-dir writes text: leave out --format, or the directory")
-        text, view = TextSource(whole=True), self.view
+        view = self.view
         outcome: dict[int, str] = {}
         with OutputTree(directory, MARK.encode()) as tree:
             for file in view.order:
                 source = self._read(view.paths[file])
                 if source is not None:
-                    write = functools.partial(text.render_file, view, file, source)
+                    write = functools.partial(write_pieces, file_text(view, file, source))
                     path = view.paths[file]
                     outcome[file] = tree.write(path, write, is_public=source.is_public)
-            refused = tree.write(
-                INDEX, lambda out: text.render_index(view, outcome, out), is_public=True
-            )
+            write = functools.partial(write_pieces, index_text(view, outcome))
+            refused = tree.write(INDEX, write, is_public=True)
         written = sum(not why for why in outcome.values())
         if refused:
             raise UsageError(f"--output-dir {directory}: {INDEX} cannot be written: {refused}")

@@ -6,7 +6,6 @@ Documented in docs/python.md and docs/annotate.md.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from prospect.analysis.annotation import AnnotateOptions, SourceOptions, annotate_sources
 from prospect.analysis.annotation import annotate as annotate_recording
@@ -16,9 +15,6 @@ from prospect.errors import UsageError
 from prospect.figures.function_choice import FunctionChoice
 from prospect.lines.source_files import SourcePlaces
 from prospect.options import AnnotatingOptions, DisassemblerOptions, NamingOptions, needed, option
-
-if TYPE_CHECKING:
-    from prospect.api.keywords import Written
 
 
 class AnnotateKeywords(AnnotatingOptions, DisassemblerOptions, NamingOptions):
@@ -94,7 +90,7 @@ def annotate(asked: AnnotateRequest) -> str:
         instructions = instruction_options(asked.what, asked)
         return as_text(
             returned_report(
-                asked.output, lambda: _instructions(recording, instructions, asked, sinks)
+                asked.output, lambda: annotate_recording(recording, instructions, asked, sinks)
             )
         )
     sources = source_options(asked.what, asked)
@@ -105,10 +101,3 @@ def annotate(asked: AnnotateRequest) -> str:
             asked.output, lambda: annotate_sources(recording, sources, asked, sinks).render
         )
     )
-
-
-def _instructions(
-    path: str, instructions: AnnotateOptions, naming: NamingOptions, sinks: Callbacks
-) -> Written:
-    view, renderer = annotate_recording(path, instructions, naming, sinks)
-    return lambda out: renderer.render(view, out)

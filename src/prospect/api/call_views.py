@@ -14,13 +14,14 @@ from prospect.api.keywords import ReturnedOptions, as_text, returned_report, tak
 from prospect.errors import UsageError
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.call_shares import call_shares, has_call_shares
-from prospect.figures.calls.calls_view import SECTIONS, TOTALS, CallsChoice, calls_view
+from prospect.figures.calls.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.processes import DETAILS
 from prospect.options import CallingOptions, NamingOptions, needed, option
 from prospect.records import Record, field
-from prospect.render.json.calls_document import JsonCalls, JsonCallShares
-from prospect.render.text.call_sections import TextCalls, TextCallShares
+from prospect.render.json.calls_document import call_shares_json, calls_json
+from prospect.render.renderer import write_pieces
+from prospect.render.text.call_sections import call_shares_text, calls_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ class CallsOptions(Record):
         inline: whether inlined functions are separate functions.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory.
         format: "text" or "json".
-        colour: see `TextCalls`.
+        colour: mark titles and cut lines for a terminal.
     """
 
     choice: CallsChoice = field(default_factory=CallsChoice)
@@ -82,8 +83,9 @@ def examine_calls(
         return _counted_calls(profile, asked)
     view = calls_view(profile, asked.choice)
     estimates = estimate_calls(view)
-    renderer = JsonCalls() if asked.format == "json" else TextCalls(asked.colour)
-    return lambda out: renderer.render(view, estimates, out)
+    if asked.format == "json":
+        return lambda out: write_pieces(calls_json(view, estimates), out)
+    return lambda out: write_pieces(calls_text(view, estimates, colour=asked.colour), out)
 
 
 def read_stacks(
@@ -103,15 +105,8 @@ def _counted_calls(profile: Profile, asked: CallsOptions) -> Callable[[BinaryIO]
         raise UsageError("calls: its calls were counted without stacks, which filters need")
     shares = call_shares(profile)
     if asked.format == "json":
-        return lambda out: JsonCallShares().render(shares, out)
-    renderer = TextCallShares(
-        flat=TOTALS in choice.sections,
-        graph=choice.sections != (TOTALS,),
-        most=choice.most,
-        share=choice.share,
-        colour=asked.colour,
-    )
-    return lambda out: renderer.render(shares, out)
+        return lambda out: write_pieces(call_shares_json(shares), out)
+    return lambda out: write_pieces(call_shares_text(shares, choice, colour=asked.colour), out)
 
 
 class CallsKeywords(CallingOptions, NamingOptions):

@@ -98,10 +98,10 @@ class Difference(model.Comparison):
             UsageError: there is no such format.
             RenderError: the file cannot be written.
         """
-        from prospect.render.diff_registry import make_diff_renderer
+        from prospect.render.diff_registry import diff_writer
 
-        renderer = make_diff_renderer(asked.format, rows=asked.rows)
-        return as_text(returned_report(asked.output, lambda: partial(renderer.render, self)))
+        write = diff_writer(asked.format, asked.rows)
+        return as_text(returned_report(asked.output, lambda: partial(write, self)))
 
     def __repr__(self) -> str:
         before, after = self.total.mean[0].tolist() if len(self.total) else (0.0, 0.0)

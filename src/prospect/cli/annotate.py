@@ -133,5 +133,5 @@ def _write(
     )
     with Progress("reading the recording") as progress:
         read = recording.read(addresses=True) if isinstance(recording, StorePart) else recording
-        view, renderer = annotate(read, options, settings, sinks(progress, unread))
-        put(target, lambda out: renderer.render(view, out), progress, settings)
+        write = annotate(read, options, settings, sinks(progress, unread))
+        put(target, write, progress, settings)

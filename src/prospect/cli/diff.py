@@ -121,17 +121,13 @@ def write(
     get_ready()
     from prospect.api.differences import diff_by
     from prospect.render.comparison_words import verdict_line
-    from prospect.render.diff_registry import make_diff_renderer
+    from prospect.render.diff_registry import diff_writer
 
-    renderer = make_diff_renderer(
-        settings.format,
-        rows=settings.rows,
-        colour=takes_colour(target),
-    )
+    write = diff_writer(settings.format, settings.rows, colour=takes_colour(target))
     options = compare_options(settings)
     with Progress("reading the recordings") as progress:
         difference = diff_by(before, after, options, settings, sinks(progress, unread))
-        put(target, lambda out: renderer.render(difference, out), progress, settings)
+        put(target, lambda out: write(difference, out), progress, settings)
     verdict = difference.verdict
     is_met = verdict is not None and verdict.outcome == "met"
     if verdict is not None and (is_met or not target.is_stdout):

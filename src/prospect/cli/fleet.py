@@ -102,10 +102,11 @@ def _table(table: AnswerTable) -> Iterator[str]:
     from prospect.render.text.text_table import Column, table_lines
 
     rows = table.rows[: table.most]
-    return table_lines(
+    columns = [
         Column(one.title, [one.brief(escaped(str(one.cell(row)))) for row in rows], right=one.right)
         for one in table.columns_on(TERMINAL)
-    )
+    ]
+    return table_lines(*columns)
 
 
 def _plain(value: Any) -> Any:

@@ -77,12 +77,10 @@ def table_text(
     names = [escaped(", ".join((event.name, *event.other_names))) for event in events]
     here = [_check_text(check) for check in checks]
     heading, *rows = table_lines(
-        [
-            Column("Event", names, right=False),
-            Column("Kind", [event.kind for event in events], right=False),
-            Column("Here", here, right=False, when=any(checks)),
-            Column("Description", [escaped(event.description) for event in events], right=False),
-        ]
+        Column("Event", names, right=False),
+        Column("Kind", [event.kind for event in events], right=False),
+        Column("Here", here, right=False, when=any(checks)),
+        Column("Description", [escaped(event.description) for event in events], right=False),
     )
     lines = [heading]
     for event, row in zip(events, rows, strict=True):

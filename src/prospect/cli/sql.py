@@ -64,7 +64,7 @@ def _table(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
         )
         for at, name in enumerate(names)
     ]
-    for line in table_lines(columns):
+    for line in table_lines(*columns):
         yield line + "\n"
 
 

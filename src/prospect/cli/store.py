@@ -79,22 +79,20 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 def _listed(contents: Contents) -> Iterator[str]:
     days = contents.days
     yield from table_lines(
-        [
-            Column("Day", [day.day for day in days], right=False),
-            Column("Session", [escaped(day.session) for day in days], right=False),
-            Column("Host", [escaped(day.host) for day in days], right=False),
-            Column("Windows", [str(day.windows) for day in days]),
-            Column("Hours", [f"{day.measured_s / 3600:.2f}" for day in days]),
-            Column("Samples", [str(day.samples) for day in days]),
-            Column("Lost", [str(day.lost) for day in days]),
-            Column("MB", [f"{day.size_bytes / 1e6:.2f}" for day in days]),
-        ]
+        Column("Day", [day.day for day in days], right=False),
+        Column("Session", [escaped(day.session) for day in days], right=False),
+        Column("Host", [escaped(day.host) for day in days], right=False),
+        Column("Windows", [str(day.windows) for day in days]),
+        Column("Hours", [f"{day.measured_s / 3600:.2f}" for day in days]),
+        Column("Samples", [str(day.samples) for day in days]),
+        Column("Lost", [str(day.lost) for day in days]),
+        Column("MB", [f"{day.size_bytes / 1e6:.2f}" for day in days]),
     )
     services = [(name, hits) for name, hits in contents.services if name]
     if services:
         yield ""
         named = Column("Service", [escaped(name) for name, _ in services], right=False)
-        yield from table_lines([named, Column("Samples", [str(hits) for _, hits in services])])
+        yield from table_lines(named, Column("Samples", [str(hits) for _, hits in services]))
     yield ""
     kept = ", ".join(escaped(one) for one in contents.separate) or "nothing"
     yield f"Events: {', '.join(map(escaped, contents.events))}; kept apart: {kept}"
@@ -111,11 +109,9 @@ def _checked(health: Health) -> Iterator[str]:
     if health.nameless:
         nameless = health.nameless
         yield from table_lines(
-            [
-                Column("Nameless", [str(one.hits) for one in nameless]),
-                Column("Object", [escaped(one.path) for one in nameless], right=False),
-                Column("Why", [escaped(one.why) for one in nameless], right=False),
-            ]
+            Column("Nameless", [str(one.hits) for one in nameless]),
+            Column("Object", [escaped(one.path) for one in nameless], right=False),
+            Column("Why", [escaped(one.why) for one in nameless], right=False),
         )
         yield ""
     share = 100.0 * health.nameless_hits / max(health.hits, 1)

@@ -41,7 +41,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         get_ready()
         from prospect.analysis.what_if import what_if
         from prospect.estimate.what_if_times import Change
-        from prospect.render.what_if import JsonWhatIf, TextWhatIf
+        from prospect.render.renderer import write_pieces
+        from prospect.render.what_if import what_if_json, what_if_text
 
         unread = Unread()
         with Progress("reading the recording") as progress:
@@ -51,8 +52,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
                 settings,
                 sinks(progress, unread),
             )
-            renderer = JsonWhatIf() if settings.format == "json" else TextWhatIf()
-            put(target, lambda out: renderer.render(found, out), progress, settings)
+            pieces = what_if_json(found) if settings.format == "json" else what_if_text(found)
+            put(target, lambda out: write_pieces(pieces, out), progress, settings)
         return unread.exit_status()
 
 

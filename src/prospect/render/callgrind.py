@@ -8,7 +8,7 @@ too, since nobody counted calls. Source: the Valgrind manual, "Callgrind Format 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,8 +57,6 @@ class _Costs(NamedTuple):
 
 class CallgrindRenderer(StackRenderer):
     """Callgrind's profile format."""
-
-    suffix: ClassVar[str] = ".callgrind"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the file function by function."""

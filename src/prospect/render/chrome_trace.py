@@ -7,7 +7,7 @@ In a profile without times, samples follow each other by their periods.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,8 +39,6 @@ _PART = 1 << 14
 
 class ChromeTraceRenderer(StackRenderer):
     """Chrome's Trace Event Format, with sampled stacks."""
-
-    suffix: ClassVar[str] = ".trace.json"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the document piece by piece."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,8 +69,6 @@ class CsvRenderer(FiguresRenderer):
     one row, REMAINDER.
     """
 
-    suffix: ClassVar[str] = ".csv"
-
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
         return map(bytes_of, _lines(report))
@@ -81,8 +79,6 @@ class SortedCsvRenderer(FiguresRenderer):
 
     Rows under `-m` go into one, REMAINDER.
     """
-
-    suffix: ClassVar[str] = ".csv"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
@@ -264,8 +260,6 @@ _FIGURES = ("samples", "seconds", "error_seconds", "percent")
 
 class ClassCsvRenderer(FiguresRenderer):
     """Hits by some keys, for each class of hits side by side; REMAINDER has rows under `-m`."""
-
-    suffix: ClassVar[str] = ".csv"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""

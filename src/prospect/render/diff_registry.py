@@ -1,52 +1,48 @@
-"""The renderers of comparisons by name, and the protocol that they follow.
+"""The formats of comparisons by name.
 
-To add a format: write its module next to the others, and list its class here.
+To add a format: write its module next to the others, and list its function here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
-from prospect.records import field_names
-from prospect.render.html.diff_page import HtmlDiff
-from prospect.render.json.diff_document import JsonDiff
-from prospect.render.text.text_diff import TextDiff
+from prospect.render.html.diff_page import diff_page
+from prospect.render.json.diff_document import diff_json
+from prospect.render.renderer import write_pieces
+from prospect.render.text.text_diff import diff_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
     from prospect.estimate.compare.comparison import Comparison
 
-
-class ComparisonRenderer(Protocol):
-    """A format that a comparison can be written in; its attributes are those of `Renderer`."""
-
-    suffix: ClassVar[str]
-
-    def render(self, comparison: Comparison, out: BinaryIO) -> None:
-        """Write `comparison` to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-
-
-DIFF_RENDERERS: dict[str, type[TextDiff | JsonDiff | HtmlDiff]] = {
-    "text": TextDiff,
-    "json": JsonDiff,
-    "html": HtmlDiff,
+DIFF_FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
+    "text": diff_text,
+    "json": diff_json,
+    "html": diff_page,
 }
 
 
-def make_diff_renderer(name: str, **options: Any) -> ComparisonRenderer:
-    """Return the renderer called `name`; options that its format does not have are left out.
+def diff_writer(
+    name: str, rows: int = 20, *, colour: bool = False
+) -> Callable[[Comparison, BinaryIO], None]:
+    """Return what writes comparisons to files, which stay open.
+
+    What is returned raises a RenderError if a file cannot be written.
+
+    Args:
+        name: of the format.
+        rows: how many rows a table lists; significant ones always.
+        colour: mark titles, warnings and cut lines of text for a terminal.
 
     Raises:
         UsageError: there is no such format.
     """
-    if name not in DIFF_RENDERERS:
-        raise UsageError(f"there is no format '{name}'; there are {', '.join(DIFF_RENDERERS)}")
-    chosen = DIFF_RENDERERS[name]
-    known = field_names(chosen)
-    return chosen(**{key: value for key, value in options.items() if key in known})
+    if name not in DIFF_FORMATS:
+        raise UsageError(f"there is no format '{name}'; there are {', '.join(DIFF_FORMATS)}")
+    pieces = partial(diff_text, colour=colour) if name == "text" else DIFF_FORMATS[name]
+    return lambda comparison, out: write_pieces(pieces(comparison, rows), out)

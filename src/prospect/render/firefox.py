@@ -7,7 +7,7 @@ functions; the first event with samples is written. Times are since the interval
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,11 +27,7 @@ from prospect.figures.stacks.frames import (
     object_label,
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
-from prospect.profile.model import (
-    ENTRY_REASON_IDLE,
-    ENTRY_REASON_NONE,
-    KIND_ELF,
-)
+from prospect.profile.model import ENTRY_REASON_IDLE, ENTRY_REASON_NONE, KIND_ELF
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.renderer import StackRenderer
@@ -64,8 +60,6 @@ _MARKER_INTERVAL = 1
 
 class FirefoxRenderer(StackRenderer):
     """The Firefox Profiler's own format, processed."""
-
-    suffix: ClassVar[str] = ".profile.json"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the document, a thread a piece."""

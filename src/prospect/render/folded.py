@@ -9,7 +9,7 @@ were recorded, the time on and off the CPU, in microseconds.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,8 +37,6 @@ _NS_PER_US = 1000
 
 class FoldedRenderer(StackRenderer):
     """Folded stacks, for FlameGraph and what reads its input."""
-
-    suffix: ClassVar[str] = ".folded"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the lines, sorted."""

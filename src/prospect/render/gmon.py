@@ -10,7 +10,7 @@ counted (--count-calls): samples and estimates are none.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,8 +50,6 @@ _RATE_HZ = 1000  # of the file's ticks, whatever the samples' own rate was
 
 class GmonRenderer(Renderer):
     """gmon.out, for gprof."""
-
-    suffix: ClassVar[str] = ".gmon"
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the histogram to `out`, which stays open.

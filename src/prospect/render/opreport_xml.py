@@ -11,7 +11,7 @@ Source: OProfile 1.4, ``doc/opreport.xsd``, schema version 3.1.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -41,8 +41,6 @@ _NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9._-]+")
 
 class OprofileXmlRenderer(FiguresRenderer):
     """Hits of every symbol, also of those that `-m` and `-k` leave out of other formats."""
-
-    suffix: ClassVar[str] = ".xml"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document, a program at a time."""

@@ -8,7 +8,7 @@ layout. Each value of an event is its own profile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -89,8 +89,6 @@ class _Attributes(Record, frozen=False):
 class OtlpRenderer(StackRenderer):
     """OpenTelemetry's ProfilesData (v1development), for collectors and their backends."""
 
-    suffix: ClassVar[str] = ".otlp"
-
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the resource with its profiles, then the dictionary."""
         profile = samples.profile
@@ -120,8 +118,7 @@ class OtlpRenderer(StackRenderer):
             ),
         )
         mapping_attributes = attributes.of(
-            "process.executable.build_id.gnu",
-            object_build_ids(profile, tables),
+            "process.executable.build_id.gnu", object_build_ids(profile, tables)
         )
         dictionary = [
             _mappings(profile, tables, mapping_attributes, strings),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,8 +73,6 @@ class PluginReport:
 
 class PluginRenderer(Renderer):
     """The format of another package, whose entry point has the name of the format."""
-
-    suffix: ClassVar[str] = ""
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write what the plug-in makes of the profile, once it is whole.

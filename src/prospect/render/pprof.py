@@ -7,7 +7,7 @@ threads, CPUs and entry reasons.
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,8 +50,6 @@ _GZIP_LEVEL = 1  # six times as fast as 6, and a fifth larger
 
 class PprofRenderer(StackRenderer):
     """pprof's profile.proto, for pprof and what reads its files."""
-
-    suffix: ClassVar[str] = ".pb.gz"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the compressed message."""

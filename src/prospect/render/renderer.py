@@ -31,13 +31,10 @@ class Renderer(ReportOptions, ABC):
     """A format that a profile can be written in.
 
     Attributes:
-        suffix: what its files end with.
         recording: what a command line would call the recording, "" if it is not kept.
         repeated: what the commands to type next repeat of the command line.
         colour: mark titles, warnings and cut lines for a terminal.
     """
-
-    suffix: ClassVar[str]
 
     recording: str = ""
     repeated: Repeated = NOTHING

@@ -7,7 +7,7 @@ weighted by time, or by samples if the event has none; the one with the most sam
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,8 +38,6 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 class SpeedscopeRenderer(StackRenderer):
     """speedscope's own file format."""
-
-    suffix: ClassVar[str] = ".speedscope.json"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the document, a profile a piece."""

@@ -8,7 +8,7 @@ than 0.1 % are left out, more of them if the file would pass 2 MB; the picture s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape as xml_escaped
 
 from prospect.render.escape import escaped, shortened
@@ -32,8 +32,6 @@ _LONGEST_NAME = 240
 
 class SvgRenderer(StackRenderer):
     """A flame graph as a picture."""
-
-    suffix: ClassVar[str] = ".svg"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the picture."""

@@ -21,12 +21,11 @@ from prospect.render.json.document_fields import (
     schema,
 )
 from prospect.render.name_parts import short_names
-from prospect.render.renderer import encoded, write_pieces
+from prospect.render.renderer import encoded
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from prospect.estimate.what_if_times import Change, WhatIf
 
@@ -50,28 +49,14 @@ WHAT_IF = Object(
 _NAME_WIDTH = 34
 
 
-class JsonWhatIf:
-    """The answer for programs."""
-
-    def render(self, found: WhatIf, out: BinaryIO) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(document(WHAT_IF, found), out)
+def what_if_json(found: WhatIf) -> Iterator[bytes]:
+    """Return the answer for programs."""
+    return document(WHAT_IF, found)
 
 
-class TextWhatIf:
-    """The answer for people."""
-
-    def render(self, found: WhatIf, out: BinaryIO) -> None:
-        """Write everything to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(encoded(_lines(found)), out)
+def what_if_text(found: WhatIf) -> Iterator[bytes]:
+    """Return the answer for people."""
+    return encoded(_lines(found))
 
 
 def _lines(found: WhatIf) -> Iterator[str]:
@@ -88,19 +73,17 @@ def _lines(found: WhatIf) -> Iterator[str]:
     yield ""
     names = [_said(one.changes) if not is_list else one.changes[0].name for one in found.outcomes]
     yield from table_lines(
-        [
-            Column(
-                "Function" if is_list else "Change",
-                short_names([escaped(name) for name in names], _NAME_WIDTH),
-                right=False,
-            ),
-            Column("CPU s", [f"{one.cpu_s:.3f}" for one in found.outcomes]),
-            Column("Less", [f"{one.saved_s:.3f}" for one in found.outcomes]),
-            Column("Wall s", [f"{found.seconds - one.gain_s:.3f}" for one in found.outcomes]),
-            Column("Sooner s", [f"{one.gain_s:.3f}" for one in found.outcomes]),
-            Column("±", [f"{one.half_width_s:.3f}" for one in found.outcomes]),
-            Column("Sooner", [_share(one.gain_s, found.seconds) for one in found.outcomes]),
-        ]
+        Column(
+            "Function" if is_list else "Change",
+            short_names([escaped(name) for name in names], _NAME_WIDTH),
+            right=False,
+        ),
+        Column("CPU s", [f"{one.cpu_s:.3f}" for one in found.outcomes]),
+        Column("Less", [f"{one.saved_s:.3f}" for one in found.outcomes]),
+        Column("Wall s", [f"{found.seconds - one.gain_s:.3f}" for one in found.outcomes]),
+        Column("Sooner s", [f"{one.gain_s:.3f}" for one in found.outcomes]),
+        Column("±", [f"{one.half_width_s:.3f}" for one in found.outcomes]),
+        Column("Sooner", [_share(one.gain_s, found.seconds) for one in found.outcomes]),
     )
     yield ""
     yield "'Wall s' is the least: waits for a CPU, a timer or a device keep their length,"

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from prospect.figures.modes import (
-    MODE_INTERRUPT,
-    MODE_KERNEL,
-    MODE_USER,
-)
+from prospect.figures.modes import MODE_INTERRUPT, MODE_KERNEL, MODE_USER
 from prospect.records import NamedTuple, Record
 from prospect.render.escape import escaped
 from prospect.tui.lines import (

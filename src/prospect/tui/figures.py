@@ -13,12 +13,7 @@ import numpy as np
 from prospect.columns.sorting import distinct
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.finished_report import Report
-from prospect.figures.modes import (
-    MODE_COUNT,
-    MODE_INTERRUPT,
-    event_has_time,
-    hit_modes,
-)
+from prospect.figures.modes import MODE_COUNT, MODE_INTERRUPT, event_has_time, hit_modes
 from prospect.profile.complete import complete
 from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.records import Record

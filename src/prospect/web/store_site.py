@@ -17,7 +17,7 @@ from prospect.errors import ProspectError
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.fleet.opening import engine_of, opened
 from prospect.records import Record, replace
-from prospect.render.diff_registry import make_diff_renderer
+from prospect.render.diff_registry import diff_writer
 from prospect.render.html.timeline_page import Bar, Choice, TimelinePage, error_page
 from prospect.store.hosts import HostsDirectory
 from prospect.store.specification import SINCE, UNTIL, parse_specifications
@@ -150,7 +150,7 @@ class StoreSite(GuardedSite):
         with self._turn:
             sides = self._read(before), self._read(after)
             found = diff_by(*sides, options, self._shown.naming, Callbacks())
-            make_diff_renderer("html").render(found, out)
+            diff_writer("html")(found, out)
         return out.getvalue()
 
     def _read(self, span: Span) -> Profile:

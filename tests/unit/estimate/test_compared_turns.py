@@ -14,16 +14,15 @@ from prospect.estimate.compare.compared_turns import compared_turns
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.profile.model import PATH_BLOCKED, PATH_RAN
 from prospect.records import replace
-from prospect.render.json.diff_document import JsonDiff
-from prospect.render.text.text_diff import TextDiff
+from prospect.render.diff_registry import diff_writer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "diff.schema.json").read_text())
 SLOWER = [(state, tid, ms + 5 * (state == PATH_BLOCKED), by) for state, tid, ms, by in REQUEST]
 
 
-def rendered(renderer, comparison):
+def rendered(name, comparison):
     out = io.BytesIO()
-    renderer.render(comparison, out)
+    diff_writer(name)(comparison, out)
     return out.getvalue().decode()
 
 
@@ -64,10 +63,10 @@ def test_kinds_that_one_side_lacks_are_not_compared():
 def test_formats_have_the_change():
     before, after = profile_of_requests([REQUEST] * 10), profile_of_requests([SLOWER] * 10)
     found = compare([before], [after], CompareOptions())
-    lines = rendered(TextDiff(), found).splitlines()
+    lines = rendered("text", found).splitlines()
     assert "shell, view: +5.000 ms a turn, of which" in lines
-    document = json.loads(rendered(JsonDiff(), found))
+    document = json.loads(rendered("json", found))
     assert schema_errors(document, SCHEMA, SCHEMA) == []
     assert document["turns"][0]["change"] == pytest.approx(0.005)
     without = compare([before], [replace(after, turns=None)], CompareOptions())
-    assert "turns" not in json.loads(rendered(JsonDiff(), without))
+    assert "turns" not in json.loads(rendered("json", without))

@@ -1,7 +1,7 @@
 """Annotated sources as text and JSON: golden files, sums, and what may stand in names."""
 
-import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from builders.profile_builder import ProfileBuilder
 from prospect.estimate.annotate.source_view import source_view
 from prospect.profile.optional_tables import SourceFile
 from prospect.records import replace
-from prospect.render.json.annotation_documents import JsonSource
-from prospect.render.text.annotated_code import TextSource
+from prospect.render.json.annotation_documents import source_json
+from prospect.render.text.annotated_code import index_text, source_text
 
 LINES = {
     "/src/a.c": ["int work(int n) {", "\tint sum = 0;", *["\t// more"] * 20, "\treturn sum;", "}"],
@@ -46,22 +46,20 @@ def profile():
     return replace(build.build(), lines=lines)
 
 
-def rendered(renderer, view):
-    out = io.BytesIO()
-    renderer.render(view, read, out)
-    return out.getvalue()
+def rendered(annotation, view):
+    return b"".join(annotation(view, read))
 
 
 @pytest.mark.parametrize(
-    ("name", "renderer"),
+    ("name", "annotation"),
     [
-        ("source.txt", TextSource()),
-        ("source_whole.txt", TextSource(whole=True, colour=True)),
-        ("source.json", JsonSource()),
+        ("source.txt", source_text),
+        ("source_whole.txt", partial(source_text, whole=True, colour=True)),
+        ("source.json", source_json),
     ],
 )
-def test_annotated_sources_are_as_they_were_read(golden, name, renderer):
-    golden(f"annotation/{name}", rendered(renderer, source_view(profile(), "2")))
+def test_annotated_sources_are_as_they_were_read(golden, name, annotation):
+    golden(f"annotation/{name}", rendered(annotation, source_view(profile(), "2")))
 
 
 def test_every_hit_is_in_one_line_or_said_to_have_none():
@@ -89,11 +87,11 @@ def test_files_and_functions_can_be_chosen():
     assert [chosen.paths[row] for row in chosen.order] == ["/src/mix.h"]
     nothing = source_view(profile(), "2", functions=np.array([], np.int64))
     assert nothing.order == []
-    assert "No sample has a line" in rendered(TextSource(), nothing).decode()
+    assert "No sample has a line" in rendered(source_text, nothing).decode()
 
 
 def test_what_is_missing_and_what_is_newer_is_said():
-    text = rendered(TextSource(), source_view(profile(), "2")).decode()
+    text = rendered(source_text, source_view(profile(), "2")).decode()
     assert "/gone/b\\x1b[31m.c: 6 samples" in text
     assert "4 samples in /bin/loop: some of it is missing" in text
     assert "newer than /bin/loop" in text
@@ -103,17 +101,16 @@ def test_what_is_missing_and_what_is_newer_is_said():
 
 def test_the_index_lists_what_was_written_refused_and_not_found():
     view = source_view(profile(), "2")
-    out = io.BytesIO()
     rows = {path: row for row, path in enumerate(view.paths)}
-    TextSource().render_index(view, {rows["/src/a.c"]: "", rows["/src/mix.h"]: "too long"}, out)
-    lines = out.getvalue().decode().split("\n")
+    outcome = {rows["/src/a.c"]: "", rows["/src/mix.h"]: "too long"}
+    lines = b"".join(index_text(view, outcome)).decode().split("\n")
     assert any(line.startswith("/src/a.c: 30 samples") and "not" not in line for line in lines)
     assert any("/src/mix.h" in line and "(not written: too long)" in line for line in lines)
     assert "Sources that were not found" in lines
 
 
 def test_json_has_every_line_with_its_text():
-    document = json.loads(rendered(JsonSource(), source_view(profile(), "2")))
+    document = json.loads(rendered(source_json, source_view(profile(), "2")))
     assert document["schema"] == "prospect-source/2"
     files = {file["file"]: file for file in document["files"]}
     assert files["/gone/b\x1b[31m.c"]["found"] is None

@@ -20,10 +20,10 @@ from prospect.foreign.gmon_profile import read_gmon
 from prospect.profile.complete import complete
 from prospect.profile.optional_tables import CallCounts, CallWindows, CountedFunctions
 from prospect.records import replace
-from prospect.render.json.calls_document import JsonCalls
+from prospect.render.json.calls_document import calls_json
 from prospect.render.json.report_document import JsonRenderer
 from prospect.render.registry import make_renderer
-from prospect.render.text.call_sections import TextCalls
+from prospect.render.text.call_sections import calls_text
 from prospect.render.text.text_report import TextRenderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
@@ -194,15 +194,13 @@ def stacks_with_counts():
     return replace(profile, call_counts=counts)
 
 
-def calls_of(renderer, choice):
+def calls_of(calls, choice):
     view = calls_view(stacks_with_counts(), choice)
-    out = io.BytesIO()
-    renderer.render(view, estimate_calls(view), out)
-    return out.getvalue().decode()
+    return b"".join(calls(view, estimate_calls(view))).decode()
 
 
 def test_totals_and_graph_have_a_column_of_calls():
-    totals, _, graph = calls_of(TextCalls(), CallsChoice(sections=("totals", "graph"))).partition(
+    totals, _, graph = calls_of(calls_text, CallsChoice(sections=("totals", "graph"))).partition(
         "Call Graph"
     )
     (row,) = [line.split() for line in totals.splitlines() if line.endswith(" read")]
@@ -214,13 +212,13 @@ def test_totals_and_graph_have_a_column_of_calls():
 
 def test_a_filter_of_samples_has_no_calls():
     choice = CallsChoice(SampleChoice(through="read"), sections=("totals", "graph"))
-    assert "Calls" not in calls_of(TextCalls(), choice)
-    document = json.loads(calls_of(JsonCalls(), choice))
+    assert "Calls" not in calls_of(calls_text, choice)
+    document = json.loads(calls_of(calls_json, choice))
     assert {function["calls"] for function in document["events"][0]["functions"]} == {None}
 
 
 def test_calls_as_json():
-    event = json.loads(calls_of(JsonCalls(), CallsChoice(sections=("graph",))))["events"][0]
+    event = json.loads(calls_of(calls_json, CallsChoice(sections=("graph",))))["events"][0]
     calls = {function["name"]: function["calls"] for function in event["functions"]}
     assert (calls["read"], calls["main"]) == (120.0, None)
     arcs = {(arc["caller"], arc["callee"]): arc["calls"] for arc in event["arcs"]}

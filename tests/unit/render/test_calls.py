@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ from prospect.errors import UsageError
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
-from prospect.render.json.calls_document import JsonCalls
+from prospect.render.json.calls_document import calls_json
 from prospect.render.json.report_document import JsonRenderer
-from prospect.render.text.call_sections import TextCalls
+from prospect.render.text.call_sections import calls_text
 from prospect.render.text.text_report import TextRenderer
 
 TESTS = Path(__file__).parents[2]
@@ -25,53 +26,51 @@ GOLDEN = TESTS / "golden" / "calls"
 EVERYTHING = CallsChoice(SampleChoice("4"), SECTIONS)
 
 
-def rendered(renderer, choice, **profile):
+def rendered(calls, choice, **profile):
     view = calls_view(stacks_profile(**profile), choice)
-    out = io.BytesIO()
-    renderer.render(view, estimate_calls(view), out)
-    return out.getvalue()
+    return b"".join(calls(view, estimate_calls(view)))
 
 
 @pytest.mark.parametrize(
-    ("name", "renderer", "choice", "options"),
+    ("name", "calls", "choice", "options"),
     [
-        ("everything.txt", TextCalls(), EVERYTHING, {}),
-        ("command.txt", TextCalls(), CallsChoice(), {}),
-        ("inlined.txt", TextCalls(), CallsChoice(), {"lines": True}),
-        ("callers_of.txt", TextCalls(), CallsChoice(sections=(), callers_of="work"), {}),
-        ("nothing.txt", TextCalls(), CallsChoice(SampleChoice("4", cpus=(7,))), {}),
-        ("everything.json", JsonCalls(), EVERYTHING, {}),
+        ("everything.txt", calls_text, EVERYTHING, {}),
+        ("command.txt", calls_text, CallsChoice(), {}),
+        ("inlined.txt", calls_text, CallsChoice(), {"lines": True}),
+        ("callers_of.txt", calls_text, CallsChoice(sections=(), callers_of="work"), {}),
+        ("nothing.txt", calls_text, CallsChoice(SampleChoice("4", cpus=(7,))), {}),
+        ("everything.json", calls_json, EVERYTHING, {}),
     ],
 )
-def test_calls_are_as_they_were_read(golden, name, renderer, choice, options):
-    golden(f"calls/{name}", rendered(renderer, choice, **options))
+def test_calls_are_as_they_were_read(golden, name, calls, choice, options):
+    golden(f"calls/{name}", rendered(calls, choice, **options))
 
 
 def test_the_tree_that_was_asked_for_comes_first():
-    text = rendered(TextCalls(), CallsChoice(sections=SECTIONS, callers_of="work")).decode()
+    text = rendered(calls_text, CallsChoice(sections=SECTIONS, callers_of="work")).decode()
     assert text.index("Callers of work") < text.index("Functions by Total Time")
     assert text.count("(bottom-up)") == 1
 
 
 def test_callers_of_an_inlined_function():
     choice = CallsChoice(SampleChoice("3"), (), "inlined")
-    text = rendered(TextCalls(), choice, lines=True).decode()
+    text = rendered(calls_text, choice, lines=True).decode()
     assert "Callers of inlined" in text
     assert "inlined<int>\n" in text
     with pytest.raises(UsageError, match="no function with samples is called 'inlined'"):
-        rendered(TextCalls(), choice)
+        rendered(calls_text, choice)
 
 
 def test_a_function_without_samples_is_answered_in_words():
     choice = CallsChoice(SampleChoice("3"), (), "default_idle")
-    text = rendered(TextCalls(), choice).decode()
+    text = rendered(calls_text, choice).decode()
     assert "- No sample has 'default_idle' on its stack; --inline finds inlined ones." in text
     assert "Rows of less" not in text
 
 
 def test_colours_change_nothing_but_colour():
-    plain = rendered(TextCalls(), EVERYTHING).decode()
-    coloured = rendered(TextCalls(colour=True), EVERYTHING).decode()
+    plain = rendered(calls_text, EVERYTHING).decode()
+    coloured = rendered(partial(calls_text, colour=True), EVERYTHING).decode()
     assert coloured != plain
     for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
@@ -79,7 +78,7 @@ def test_colours_change_nothing_but_colour():
 
 
 def test_json_has_the_figures_of_the_view():
-    document = json.loads(rendered(JsonCalls(), EVERYTHING))
+    document = json.loads(rendered(calls_json, EVERYTHING))
     assert document["schema"] == "prospect-calls/1"
     (event,) = document["events"]
     assert event["samples"] == 30
@@ -111,7 +110,7 @@ def test_a_report_shows_calls_before_what_it_rests_on():
     text, document = io.BytesIO(), io.BytesIO()
     TextRenderer("4", calls=("totals",)).render(stacks_profile(), text)
     JsonRenderer("4", calls=("totals", "graph")).render(stacks_profile(), document)
-    calls = rendered(TextCalls(), CallsChoice(SampleChoice("4"), ("totals",)))
+    calls = rendered(calls_text, CallsChoice(SampleChoice("4"), ("totals",)))
     before, found, behind = text.getvalue().partition(calls)
     assert found
     assert (b"Details of Processes" in before, b"Statistics of Run" in behind) == (True, True)

@@ -10,7 +10,7 @@ from builders.runs import run_of, stacked_run
 from builders.stacks import stacks_profile
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.render.diff_registry import make_diff_renderer
+from prospect.render.diff_registry import diff_writer
 
 pytest.importorskip("selenium")
 
@@ -26,7 +26,7 @@ HEADS = ("A", "B", "Change", "±", "Relative", "95 % from", "to")
 
 def rendered(comparison, name="html", **options):
     out = io.BytesIO()
-    make_diff_renderer(name, **options).render(comparison, out)
+    diff_writer(name, **options)(comparison, out)
     return out.getvalue()
 
 

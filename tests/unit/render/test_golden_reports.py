@@ -12,7 +12,7 @@ from builders.profile import (
 )
 from builders.stacks import lined_stacks_profile, stacks_profile
 from prospect.render.next_commands import Repeated
-from prospect.render.registry import make_renderer, renderer_class
+from prospect.render.registry import make_renderer
 
 CASES = {
     "qsort_v2": (qsort_profile, "text", {"detail": "2", "repeated": Repeated(("qsort",))}),
@@ -49,10 +49,17 @@ CASES = {
     "no_samples_csv": (empty_profile, "csv", {}),
 }
 
+SUFFIXES = {
+    "text": "txt",
+    "speedscope": "speedscope.json",
+    "firefox": "profile.json",
+    "chrome": "trace.json",
+}
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_report_is_as_it_was(case, golden):
     make_profile, name, options = CASES[case]
     out = io.BytesIO()
     make_renderer(name, **options).render(make_profile(), out)
-    golden(f"report/{case}{renderer_class(name).suffix}", out.getvalue())
+    golden(f"report/{case}.{SUFFIXES.get(name, name)}", out.getvalue())

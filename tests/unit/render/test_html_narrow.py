@@ -13,7 +13,7 @@ from builders.switches import SWITCH, switched_profile
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.records import replace
-from prospect.render.diff_registry import make_diff_renderer
+from prospect.render.diff_registry import diff_writer
 from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")
@@ -63,7 +63,7 @@ def page_of(profile):
 def diff_page_of(before, after):
     out = io.BytesIO()
     options = CompareOptions(stacks=True, scope="4", per="run")
-    make_diff_renderer("html").render(compare([before], [after], options), out)
+    diff_writer("html")(compare([before], [after], options), out)
     return out.getvalue()
 
 

@@ -5,22 +5,19 @@ The figures of its tables are those of the JSON of the comparison, which is one 
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.figures.stacks.call_forest import THREADS
 from prospect.figures.stacks.frames import object_label
-from prospect.records import Record
 from prospect.render.comparison_words import compared_line, per, unit_of, verdict_line
 from prospect.render.encoding import encoded
 from prospect.render.html.whole_file import ColumnBlock, document
-from prospect.render.json.diff_document import JsonDiff
-from prospect.render.renderer import write_pieces
+from prospect.render.json.diff_document import diff_json
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -46,31 +43,14 @@ SCRIPTS = (
 )
 
 
-class HtmlDiff(Record):
-    """A comparison as a page for a browser.
-
-    Attributes:
-        rows: how many rows a table lists; significant ones always.
-    """
-
-    suffix: ClassVar[str] = ".html"
-
-    rows: int = 20
-
-    def render(self, comparison: Comparison, out: BinaryIO) -> None:
-        """Write the page to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        figures = BytesIO()
-        JsonDiff(self.rows).render(comparison, figures)
-        blocks = {
-            "diff": figures.getvalue(),
-            "words": encoded(_words(comparison)),
-            "stacks": _stack_block(comparison.stacks),
-        }
-        write_pieces(document("diff", SCRIPTS, blocks), out)
+def diff_page(comparison: Comparison, rows: int) -> Iterator[bytes]:
+    """Return a comparison as a page for a browser; see `diff_registry.diff_writer`."""
+    blocks = {
+        "diff": b"".join(diff_json(comparison, rows)),
+        "words": encoded(_words(comparison)),
+        "stacks": _stack_block(comparison.stacks),
+    }
+    return document("diff", SCRIPTS, blocks)
 
 
 def _words(comparison: Comparison) -> dict[str, str | float | None]:

@@ -52,7 +52,6 @@ SCRIPTS = (
 class HtmlRenderer(FiguresRenderer):
     """The report as a page for a browser."""
 
-    suffix: ClassVar[str] = ".html"
     shows_code: ClassVar[bool] = True
 
     def pieces(self, report: Report) -> Iterator[bytes]:

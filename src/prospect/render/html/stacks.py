@@ -71,11 +71,7 @@ def block_of_part(names: StackNames, event: int, cells: SampleCells) -> bytes:
 
 def _processes(processes: ProcessTable) -> list[tuple[Any, ...]]:
     """Return, a row each, what a page may choose processes by; `model.js` reads it."""
-    columns = (
-        processes.pid,
-        processes.is_command,
-        processes.is_descendant,
-    )
+    columns = (processes.pid, processes.is_command, processes.is_descendant)
     return list(zip(processes.name, *(column.tolist() for column in columns), strict=True))
 
 

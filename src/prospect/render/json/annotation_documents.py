@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple
 from prospect.render.json.common_fields import (
     DETAIL,
     EVENT,
@@ -41,11 +41,9 @@ from prospect.render.json.document_fields import (
     itself,
     schema,
 )
-from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import BinaryIO
 
     from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation
     from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
@@ -71,41 +69,25 @@ class _Event(NamedTuple):
             yield CodeFunction(view.profile, view.code, function, every)
 
 
-class _Block(NamedTuple):
-    start: int | None
-    hits: int
-
-
-class _Frame(NamedTuple):
-    function: str
-    file: str
-    line: int
-
-
-def _blocks(one: CodeFunction) -> list[_Block]:
+def _blocks(one: CodeFunction) -> list[tuple[int | None, int]]:
     blocks = one.function.blocks
     starts, hits = blocks.start.tolist(), blocks.sums(one.function.counted).tolist()
-    return [_Block(one.address(start), count) for start, count in zip(starts, hits, strict=True)]
+    return [(one.address(start), count) for start, count in zip(starts, hits, strict=True)]
 
 
-def _frames(one: CodeFunction) -> list[list[_Frame]]:
+def _frames(one: CodeFunction) -> list[list[tuple[str, str, int]]]:
     """Return the frames of each instruction, the outermost function first."""
     lines, rows = one.code.lines, one.function.rows.start + one.instructions
     return [_frames_of(lines, row) if lines else [] for row in rows.tolist()]
 
 
-def _frames_of(lines: LineTable, row: int) -> list[_Frame]:
-    found = []
-    for frame in range(int(lines.frame_start[row]), int(lines.frame_start[row + 1])):
-        name, file = int(lines.name_index[frame]), int(lines.file_index[frame])
-        found.append(
-            _Frame(
-                lines.names[name] if name >= 0 else "",
-                lines.files[file] if file >= 0 else "",
-                int(lines.line[frame]),
-            )
-        )
-    return found
+def _frames_of(lines: LineTable, row: int) -> list[tuple[str, str, int]]:
+    frames = slice(int(lines.frame_start[row]), int(lines.frame_start[row + 1]))
+    columns = (lines.name_index, lines.file_index, lines.line)
+    return [
+        (lines.names[name] if name >= 0 else "", lines.files[file] if file >= 0 else "", line)
+        for name, file, line in zip(*(column[frames].tolist() for column in columns), strict=True)
+    ]
 
 
 _INSTRUCTION = Object(
@@ -120,7 +102,7 @@ _INSTRUCTION = Object(
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
     half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     percent=_PERCENT("of the function's", of_instruction("instruction_share")),
-    frames=each(function=TEXT(), file=TEXT(), line=COUNT())(
+    frames=each(function=TEXT(get=0), file=TEXT(get=1), line=COUNT(get=2))(
         "the outermost function first; `line` is 0 and a name empty if unknown", _frames
     ),
 )
@@ -148,7 +130,7 @@ _FUNCTION = Object(
         lambda one: one.address(one.function.hottest),
     ),
     likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.function.likely)),
-    blocks=each(start=_ADDRESS.or_null("address"), samples=COUNT(get="hits"))(
+    blocks=each(start=_ADDRESS.or_null("address", 0), samples=COUNT(get=1))(
         "its basic blocks", _blocks
     ),
     instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)("all its instructions", itself),
@@ -186,16 +168,9 @@ ANNOTATION = Object(
 )
 
 
-class JsonAnnotation(Record):
-    """Annotated instructions, for programs: always all of a function's."""
-
-    def render(self, view: AnnotationView, out: BinaryIO) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(document(ANNOTATION, view), out)
+def annotation_json(view: AnnotationView) -> Iterator[bytes]:
+    """Return annotated functions with all their instructions, for programs."""
+    return document(ANNOTATION, view)
 
 
 # Lines of source
@@ -323,15 +298,6 @@ SOURCE_FILES = Object(
 )
 
 
-class JsonSource(Record):
-    """Annotated sources, for programs."""
-
-    def render(
-        self, view: SourceView, read: Callable[[str], SourceFile | None], out: BinaryIO
-    ) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(document(SOURCE_FILES, _Source(view, read)), out)
+def source_json(view: SourceView, read: Callable[[str], SourceFile | None]) -> Iterator[bytes]:
+    """Return annotated sources, for programs."""
+    return document(SOURCE_FILES, _Source(view, read))

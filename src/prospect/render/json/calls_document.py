@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.stacks.stack_quality import stack_quality
-from prospect.records import NamedTuple, Record, nested_asdict
+from prospect.records import NamedTuple, nested_asdict
 from prospect.render.json.common_fields import (
     ANY_STACK_QUALITY,
     EVENT,
@@ -35,11 +35,9 @@ from prospect.render.json.document_fields import (
     itself,
     schema,
 )
-from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -193,16 +191,9 @@ CALLS = Object(
 )
 
 
-class JsonCalls(Record):
-    """Time by callers and callees, for programs."""
-
-    def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(document(CALLS, _View(view, estimates)), out)
+def calls_json(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator[bytes]:
+    """Return time by callers and callees, for programs."""
+    return document(CALLS, _View(view, estimates))
 
 
 # Of profiles with counted calls and without call stacks
@@ -246,13 +237,6 @@ CALL_SHARES = Object(
 )
 
 
-class JsonCallShares(Record):
-    """Counted calls and the time shared by them, for programs."""
-
-    def render(self, shares: CallShares, out: BinaryIO) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(document(CALL_SHARES, shares), out)
+def call_shares_json(shares: CallShares) -> Iterator[bytes]:
+    """Return counted calls and the time shared by them, for programs."""
+    return document(CALL_SHARES, shares)

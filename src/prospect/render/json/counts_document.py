@@ -38,17 +38,7 @@ if TYPE_CHECKING:
     )
 
 
-COLUMNS = (
-    "run",
-    "begin_s",
-    "end_s",
-    "event",
-    "count",
-    "unit",
-    "value",
-    "enabled_ns",
-    "running_ns",
-)
+COLUMNS = ("run", "begin_s", "end_s", "event", "count", "unit", "value", "enabled_ns", "running_ns")
 
 
 class _Event(NamedTuple):

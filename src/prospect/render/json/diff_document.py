@@ -5,13 +5,13 @@ docs/diff.md describes its fields and docs/diff.schema.json checks them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.figures.modes import MODE_NAMES
 from prospect.profile.model import PATH_STATES, THREADS_OF_TURNS
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple
 from prospect.render.encoding import significant
 from prospect.render.json.common_fields import DETAIL
 from prospect.render.json.document_fields import (
@@ -37,11 +37,9 @@ from prospect.render.json.document_fields import (
     one_of,
     schema,
 )
-from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -262,21 +260,6 @@ DIFF = Object(
 )
 
 
-class JsonDiff(Record):
-    """A comparison, for programs.
-
-    Attributes:
-        rows: how many rows a table lists; significant ones always.
-    """
-
-    suffix: ClassVar[str] = ".json"
-
-    rows: int = 20
-
-    def render(self, comparison: Comparison, out: BinaryIO) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(document(DIFF, _Diff(comparison, self.rows)), out)
+def diff_json(comparison: Comparison, rows: int) -> Iterator[bytes]:
+    """Return a comparison for programs; see `diff_registry.diff_writer`."""
+    return document(DIFF, _Diff(comparison, rows))

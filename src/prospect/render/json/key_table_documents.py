@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from prospect.dimensions import BY_NAME
 from prospect.estimate.breakdown import EVENT as EVENT_DIMENSION
@@ -144,8 +144,6 @@ SORTED_ROWS = Object(
 class SortedJsonRenderer(FiguresRenderer):
     """Time by some keys of a sample, for programs."""
 
-    suffix: ClassVar[str] = ".json"
-
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document."""
         return document(SORTED_ROWS, _Report(report, self.sort))
@@ -240,8 +238,6 @@ CLASS_COLUMNS = Object(
 
 class ClassJsonRenderer(FiguresRenderer):
     """Hits by some keys, for each class of hits side by side, for programs."""
-
-    suffix: ClassVar[str] = ".json"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document."""

@@ -36,10 +36,9 @@ _EVENT = Object(
     parameters=Mapping(TEXT)(
         "what the event takes: the bits of each parameter", lambda event: dict(event.parameters)
     ),
-    fields=each(
-        declaration=TEXT("in C"),
-        size=COUNT("in bytes"),
-    )("with `--fields`, what a tracepoint's filter may name"),
+    fields=each(declaration=TEXT("in C"), size=COUNT("in bytes"))(
+        "with `--fields`, what a tracepoint's filter may name"
+    ),
 )
 _CHECK = Object(
     "",
@@ -106,8 +105,7 @@ CONTENTS = Object(
         size_bytes=COUNT("of their files"),
     )("a row for each day of a session"),
     services=each(
-        service=TEXT("its name; empty for processes of none", 0),
-        samples=COUNT("that it has", 1),
+        service=TEXT("its name; empty for processes of none", 0), samples=COUNT("that it has", 1)
     )("those with most samples"),
     events=TEXTS("names of what was sampled"),
     separate=TEXTS("what is kept separate: some of `process`, `thread`, `cpu`"),

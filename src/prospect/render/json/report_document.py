@@ -565,7 +565,6 @@ REPORT = Object(
 class JsonRenderer(FiguresRenderer):
     """Every figure of the report, for programs."""
 
-    suffix: ClassVar[str] = ".json"
     shows_code: ClassVar[bool] = True
     shows_lines: ClassVar[bool] = True
 

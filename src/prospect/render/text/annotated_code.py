@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 from prospect.announcing import pluralize
 from prospect.figures.processes import asked_for
 from prospect.figures.shown_rows import shown_name
-from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.name_parts import short_name
-from prospect.render.renderer import encoded, write_pieces
+from prospect.render.renderer import encoded
 from prospect.render.text.listing import ASCII, BOXES, Form, Listing
 from prospect.render.text.style import RULE, Figures, Style, note_lines, percent, percent_digits
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import BinaryIO
 
     from prospect.estimate.annotate.annotation_view import (
         AnnotatedFunction,
@@ -29,11 +27,11 @@ if TYPE_CHECKING:
     )
     from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
     from prospect.profile.optional_tables import SourceFile
+    from prospect.render.text.listing import Glyphs
 
     Reader = Callable[[str], SourceFile | None]
 
-MARK = "Annotated by prospect: "
-"""How the text of each file begins."""
+MARK = "Annotated by prospect: "  # the text of each file begins so
 _GAP = "  "
 _CONTEXT = 4
 _LEAST_SKIPPED = 2
@@ -43,41 +41,35 @@ _TAB = 8
 _HOT_SHARE = 0.1
 
 
-class TextAnnotation(Record):
-    """Annotated instructions, for people.
+def annotation_text(
+    view: AnnotationView, *, whole: bool = False, colour: bool = False, boxes: bool = False
+) -> Iterator[bytes]:
+    """Return annotated instructions, for people.
 
-    Attributes:
-        whole: show every instruction, also far from all hits.
+    Args:
+        whole: show every instruction, also far from all samples.
         colour: mark titles and the hottest instructions for a terminal.
         boxes: draw jumps with box characters, else with ASCII.
     """
+    return encoded(_annotation_lines(view, Style(colour), BOXES if boxes else ASCII, whole=whole))
 
-    whole: bool = False
-    colour: bool = False
-    boxes: bool = False
 
-    def render(self, view: AnnotationView, out: BinaryIO) -> None:
-        """Write the annotation to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(encoded(self._lines(view)), out)
-
-    def _lines(self, view: AnnotationView) -> Iterator[str]:
-        style = Style(self.colour)
-        yield from style.warnings(view.warnings)
-        for event in view.events:
-            scope = asked_for(view.profile.run, view.detail)
-            yield f"Event: {escaped(event.event.name)}, {_whole(event)} of {scope}"
-            if event.skid:
-                yield f"Note: {event.skid}"
-            yield ""
-            for function in event.functions:
-                yield from _function_lines(self, view, event, function)
-        if not view.events:
-            yield f"- {escaped(view.nothing)}"
-        yield from note_lines(view.notes)
+def _annotation_lines(
+    view: AnnotationView, style: Style, glyphs: Glyphs, *, whole: bool
+) -> Iterator[str]:
+    yield from style.warnings(view.warnings)
+    for event in view.events:
+        scope = asked_for(view.profile.run, view.detail)
+        yield f"Event: {escaped(event.event.name)}, {_whole(event)} of {scope}"
+        if event.skid:
+            yield f"Note: {event.skid}"
+        yield ""
+        form = Form(whole, glyphs, _figures_of(event), style)
+        for function in event.functions:
+            yield from _function_lines(view, event, function, form)
+    if not view.events:
+        yield f"- {escaped(view.nothing)}"
+    yield from note_lines(view.notes)
 
 
 def _figures_of(event: EventAnnotation | SourceEvent) -> Figures:
@@ -105,25 +97,19 @@ def _part(
 
 
 def _function_lines(
-    options: TextAnnotation,
-    view: AnnotationView,
-    event: EventAnnotation,
-    function: AnnotatedFunction,
+    view: AnnotationView, event: EventAnnotation, function: AnnotatedFunction, form: Form
 ) -> Iterator[str]:
-    style = Style(options.colour)
     functions, objects = view.profile.functions, view.profile.objects
     name = escaped(shown_name(functions, function.function))
     path = escaped(objects.path[int(functions.object_index[function.function])])
-    start = int(functions.address[function.function])
     yield RULE
-    yield style.title(f"{name}  {path}")
+    yield form.style.title(f"{name}  {path}")
     yield _part(event, function.hits, function.seconds, function.half_width_s, function.share)
     yield RULE
     if function.reason:
         yield f"- No instructions: {escaped(function.reason)}."
     else:
-        glyphs = BOXES if options.boxes else ASCII
-        form = Form(options.whole, glyphs, _figures_of(event), style)
+        start = int(functions.address[function.function])
         listing = Listing(view.code, function, start, form)
         yield listing.title
         yield from listing.opening()
@@ -131,51 +117,35 @@ def _function_lines(
     yield ""
 
 
-class TextSource(Record):
-    """Annotated sources, for people.
+def source_text(
+    view: SourceView, read: Reader, *, whole: bool = False, colour: bool = False
+) -> Iterator[bytes]:
+    """Return annotated sources, for people, and then those that are missing.
 
-    Attributes:
-        whole: show every line, also far from all hits.
+    Args:
+        whole: show every line, also far from all samples.
         colour: mark titles and the hottest lines for a terminal.
     """
+    return encoded(_source_lines(view, read, Style(colour), whole=whole))
 
-    whole: bool = False
-    colour: bool = False
 
-    def render(self, view: SourceView, read: Reader, out: BinaryIO) -> None:
-        """Write all files to `out`, which stays open, and then what is missing.
+def file_text(view: SourceView, file: int, source: SourceFile) -> Iterator[bytes]:
+    """Return one annotated file with all its lines."""
+    return encoded(_file_lines(view, file, source, Style(colour=False), whole=True))
 
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(encoded(self._all_lines(view, read)), out)
 
-    def render_file(self, view: SourceView, file: int, source: SourceFile, out: BinaryIO) -> None:
-        """Write one file.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(encoded(_file_lines(self, view, file, source)), out)
-
-    def render_index(self, view: SourceView, outcome: dict[int, str], out: BinaryIO) -> None:
-        """Write a list of all files: `outcome` says what became of each, by its row."""
-        style = Style(self.colour)
-        write_pieces(encoded(_index_lines(style, view, outcome)), out)
-
-    def _all_lines(self, view: SourceView, read: Reader) -> Iterator[str]:
-        style = Style(self.colour)
-        yield from _head(style, view)
-        missing = []
-        for file in view.order:
-            source = read(view.paths[file])
-            if source is None:
-                missing.append(file)
-                continue
-            yield from _file_lines(self, view, file, source)
-            yield ""
-        yield from _missing_lines(style, view, missing)
-        yield from note_lines(view.notes)
+def _source_lines(view: SourceView, read: Reader, style: Style, *, whole: bool) -> Iterator[str]:
+    yield from _head(style, view)
+    missing = []
+    for file in view.order:
+        source = read(view.paths[file])
+        if source is None:
+            missing.append(file)
+            continue
+        yield from _file_lines(view, file, source, style, whole=whole)
+        yield ""
+    yield from _missing_lines(style, view, missing)
+    yield from note_lines(view.notes)
 
 
 def _head(style: Style, view: SourceView) -> Iterator[str]:
@@ -194,9 +164,8 @@ def _row(event: SourceEvent, amounts: Amounts, row: int) -> str:
 
 
 def _file_lines(
-    options: TextSource, view: SourceView, file: int, source: SourceFile
+    view: SourceView, file: int, source: SourceFile, style: Style, *, whole: bool
 ) -> Iterator[str]:
-    style = Style(options.colour)
     yield style.title(f"{MARK}{escaped(view.paths[file])}")
     if source.path != view.paths[file]:
         yield f"- The source was found as {escaped(source.path)}."
@@ -220,30 +189,28 @@ def _file_lines(
     width = len(str(len(source.lines)))
     title = _GAP.join(margin.title for margin in margins)
     yield f"{title}{_GAP}{'Line':>{width}}{_GAP}Source"
-    yield from _body(options, margins, source, title, max(width, len("Line")))
+    yield from _body(margins, source, style, max(width, len("Line")), whole=whole)
 
 
 def _body(
-    options: TextSource, margins: list[_Margin], source: SourceFile, title: str, width: int
+    margins: list[_Margin], source: SourceFile, style: Style, width: int, *, whole: bool
 ) -> Iterator[str]:
-    style = Style(options.colour)
-    shown = _shown(margins, len(source.lines), whole=options.whole)
+    indent = " " * len(_GAP.join(margin.title for margin in margins))
     before = 0
-    for number in shown:
-        skipped = number - before - 1
-        if skipped:
+    for number in _shown(margins, len(source.lines), whole=whole):
+        if skipped := number - before - 1:
             yield style.cut(f"- Skip {pluralize(skipped, 'line')} without a sample")
         before = number
         for margin in margins:
             for sentence in margin.functions.get(number, ()):
-                yield style.cut(f"{' ' * len(title)}{_GAP}- {sentence}")
+                yield style.cut(f"{indent}{_GAP}- {sentence}")
         text = escaped(source.lines[number - 1].expandtabs(_TAB)[:_LINE_WIDTH])
         cells = _GAP.join(margin.cell(number) for margin in margins)
         line = f"{cells}{_GAP}{number:>{width}}{_GAP}{text}".rstrip()
         is_hot = any(margin.share.get(number, 0.0) >= _HOT_SHARE for margin in margins)
         yield style.title(line) if is_hot else line
-    if before < len(source.lines):
-        yield style.cut(f"- Skip {pluralize(len(source.lines) - before, 'line')} without a sample")
+    if skipped := len(source.lines) - before:
+        yield style.cut(f"- Skip {pluralize(skipped, 'line')} without a sample")
 
 
 def _shown(margins: list[_Margin], lines: int, *, whole: bool) -> Iterable[int]:
@@ -273,12 +240,10 @@ class _Margin:
         halves = [] if half is None else figures.seconds_column(half.tolist())
         seconds = figures.seconds_column(found.lines.seconds.tolist())
         title, *cells = table_lines(
-            [
-                Column("Samples", [str(one) for one in found.lines.hits.tolist()]),
-                Column("Secs", seconds, when=timed),
-                Column("±", halves, when=timed and half is not None),
-                Column("Pcnt", [percent(one, digits) for one in found.lines.share.tolist()]),
-            ]
+            Column("Samples", [str(one) for one in found.lines.hits.tolist()]),
+            Column("Secs", seconds, when=timed),
+            Column("±", halves, when=timed and half is not None),
+            Column("Pcnt", [percent(one, digits) for one in found.lines.share.tolist()]),
         )
         numbers = found.line.tolist()
         functions: dict[int, list[str]] = {}
@@ -327,7 +292,12 @@ def _amounts(view: SourceView, file: int) -> str:
     )
 
 
-def _index_lines(style: Style, view: SourceView, outcome: dict[int, str]) -> Iterator[str]:
+def index_text(view: SourceView, outcome: dict[int, str]) -> Iterator[bytes]:
+    """Return a list of all files: `outcome` says what became of each, by its row."""
+    return encoded(_index_lines(view, outcome, Style(colour=False)))
+
+
+def _index_lines(view: SourceView, outcome: dict[int, str], style: Style) -> Iterator[str]:
     yield f"{MARK}all files with samples"
     yield from _head(style, view)
     missing = []

@@ -1,6 +1,6 @@
 """The text of `prospect calls`, as docs/calls.md describes it: totals, trees, the graph of calls.
 
-`TextCalls` shows sampled stacks. `TextCallShares` shows calls that were counted without stacks, in
+`calls_text` shows sampled stacks. `call_shares_text` shows calls counted without stacks, in
 gprof's tables, which docs/formats.md describes. Calls Counted is a section of the report: how often
 functions were called, by whom, and what a call took.
 """
@@ -21,7 +21,7 @@ from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.name_parts import short_name, short_names
-from prospect.render.renderer import encoded, write_pieces
+from prospect.render.renderer import encoded
 from prospect.render.text.function_table import callees_columns
 from prospect.render.text.quality_sections import stack_quality_lines
 from prospect.render.text.style import (
@@ -38,7 +38,6 @@ from prospect.render.text.text_table import Column, columns_of, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from prospect.figures.calls.call_graph import Arcs
     from prospect.figures.calls.call_shares import CallShares
     from prospect.figures.calls.call_tree import CallTree
-    from prospect.figures.calls.calls_view import CallsView, EventCalls
+    from prospect.figures.calls.calls_view import CallsChoice, CallsView, EventCalls
     from prospect.profile.complete import CompleteProfile
     from prospect.render.text.style import Page
 
@@ -62,23 +61,15 @@ _MOST_OF_IT = 0.5
 _UNKNOWN = "?"
 
 
-class TextCalls(Record):
-    """Callers and callees by sampled stacks, for people."""
-
-    colour: bool = False
-
-    def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
-        """Write everything to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        style = Style(self.colour)
-        lines = itertools.chain(
-            calls_lines(view, estimates, style),
-            stack_quality_lines(stack_quality(view.profile, view.detail), style),
-        )
-        write_pieces(encoded(lines), out)
+def calls_text(
+    view: CallsView, estimates: tuple[CallEstimates, ...], *, colour: bool = False
+) -> Iterator[bytes]:
+    """Return callers and callees by sampled stacks, for people."""
+    style = Style(colour)
+    quality = stack_quality(view.profile, view.detail)
+    return encoded(
+        itertools.chain(calls_lines(view, estimates, style), stack_quality_lines(quality, style))
+    )
 
 
 def calls_lines(
@@ -116,7 +107,7 @@ def _event_lines(
         if rows := estimates.with_callees:
             yield from style.section("Functions that Spend Most, beyond the Trivial")
             yield from table_lines(
-                callees_columns(rows, figures, _samples_title(event, style.words))
+                *callees_columns(rows, figures, _samples_title(event, style.words))
             )
             yield ""
         yield from style.section(term("Functions by Total Time (with all that they call)"))
@@ -178,20 +169,16 @@ def _totals(
     paths = [graph.object_path(row) for row in rows.tolist()]
     names = [escaped(graph.labels[row]) for row in rows.tolist()]
     yield from table_lines(
-        [
-            Column("Total", total_s),
-            Column("±", total_bars),
-            Column("Pcnt", percent_column(total_hits / whole, digits)),
-            Column("Self", self_s),
-            Column("±", self_bars),
-            Column("Pcnt", percent_column(self_hits / whole, digits)),
-            Column(_samples_title(event, words), [str(count) for count in total_hits.tolist()]),
-            Column(
-                "Calls", [_calls(of_function.get(one)) for one in functions], when=bool(numbers)
-            ),
-            Column("Filename", [escaped(path.rpartition("/")[2]) for path in paths], right=False),
-            Column(words.function_title, short_names(names, _NAME_WIDTH, paths), right=False),
-        ]
+        Column("Total", total_s),
+        Column("±", total_bars),
+        Column("Pcnt", percent_column(total_hits / whole, digits)),
+        Column("Self", self_s),
+        Column("±", self_bars),
+        Column("Pcnt", percent_column(self_hits / whole, digits)),
+        Column(_samples_title(event, words), [str(count) for count in total_hits.tolist()]),
+        Column("Calls", [_calls(of_function.get(one)) for one in functions], when=bool(numbers)),
+        Column("Filename", [escaped(path.rpartition("/")[2]) for path in paths], right=False),
+        Column(words.function_title, short_names(names, _NAME_WIDTH, paths), right=False),
     )
     more = int(np.count_nonzero(totals.total_hits)) - len(rows)
     if more > 0:
@@ -207,21 +194,15 @@ def _calls(number: float | None) -> str:
 
 
 def _tree(
-    tree: CallTree,
-    half_widths: NDArray[np.float64],
-    figures: Figures,
-    hits: int,
-    words: Words,
+    tree: CallTree, half_widths: NDArray[np.float64], figures: Figures, hits: int, words: Words
 ) -> Iterator[str]:
     seconds, bars = figures.timed_columns(tree.total_s.tolist(), half_widths)
     yield from table_lines(
-        [
-            Column("Secs", seconds),
-            Column("±", bars),
-            Column("Pcnt", percent_column(tree.hits / max(hits, 1), percent_digits(hits))),
-            Column("Ended", figures.seconds_column(tree.ended_s)),
-            Column(words.function_title, _indented(tree), right=False),
-        ]
+        Column("Secs", seconds),
+        Column("±", bars),
+        Column("Pcnt", percent_column(tree.hits / max(hits, 1), percent_digits(hits))),
+        Column("Ended", figures.seconds_column(tree.ended_s)),
+        Column(words.function_title, _indented(tree), right=False),
     )
 
 
@@ -244,11 +225,7 @@ def _indented(tree: CallTree) -> list[str]:
 
 
 def _graph(
-    event: EventCalls,
-    arcs: Arcs,
-    figures: Figures,
-    numbers: CallNumbers | None,
-    words: Words,
+    event: EventCalls, arcs: Arcs, figures: Figures, numbers: CallNumbers | None, words: Words
 ) -> Iterator[str]:
     """Yield a block a function: who called it, itself, and whom it called, as gprof has them."""
     cells: list[tuple[str, ...]] = []
@@ -290,7 +267,7 @@ def _graph(
         cells.append(("",) * 6 + (_RULE,))
     titles = ("Index", "Pcnt", "Self", "Children", _samples_title(event, words), "Calls")
     *columns, calls, names = columns_of(cells, titles, (words.function_title,))
-    yield from table_lines([*columns, calls._replace(when=numbers is not None), names])
+    yield from table_lines(*columns, calls._replace(when=numbers is not None), names)
 
 
 def _arc_rows(
@@ -302,106 +279,90 @@ def _arc_rows(
         yield ("", "", *times, str(arcs.hits[row]), number, f"    {name}")
 
 
-class TextCallShares(Record):
-    """Callers and callees of counted calls, for people.
+def call_shares_text(
+    shares: CallShares, choice: CallsChoice, *, colour: bool = False
+) -> Iterator[bytes]:
+    """Return the tables of counted calls that are chosen, for people."""
+    return encoded(_shares_lines(shares, choice, Style(colour)))
 
-    Attributes:
-        flat, graph: which tables are wanted.
-        most: rows of the flat profile.
-        share: nodes with a smaller part of the time have no block in the graph.
-        colour: mark titles for a terminal.
-    """
 
-    flat: bool = True
-    graph: bool = True
-    most: int = 20
-    share: float = 0.0
-    colour: bool = False
-
-    def render(self, shares: CallShares, out: BinaryIO) -> None:
-        """Write the tables to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        write_pieces(encoded(self._lines(shares)), out)
-
-    def _lines(self, shares: CallShares) -> Iterator[str]:
-        style = Style(self.colour)
-        run = shares.profile.run
-        for limit in run.limits:
-            yield style.warning(f"Note: {escaped(limit)}")
-        digits = _digits(run.events[0].frequency_hz)
-        yield (
-            f"Event: {escaped(run.events[0].name)}, {pluralize(shares.ticks, 'sample')}"
-            f" = {shares.total_s:.{digits}f} seconds; calls as counted"
-        )
+def _shares_lines(shares: CallShares, choice: CallsChoice, style: Style) -> Iterator[str]:
+    run = shares.profile.run
+    for limit in run.limits:
+        yield style.warning(f"Note: {escaped(limit)}")
+    digits = _digits(run.events[0].frequency_hz)
+    yield (
+        f"Event: {escaped(run.events[0].name)}, {pluralize(shares.ticks, 'sample')}"
+        f" = {shares.total_s:.{digits}f} seconds; calls as counted"
+    )
+    yield ""
+    if TOTALS in choice.sections:
+        yield from style.section("Flat Profile (time of each function itself)")
+        yield from _shares_flat(shares, digits, choice.most)
         yield ""
-        if self.flat:
-            yield from style.section("Flat Profile (time of each function itself)")
-            yield from self._flat(shares, digits)
-            yield ""
-        if self.graph:
-            yield from style.section("Call Graph (callers above each function, callees below)")
-            yield from self._graph(shares, digits)
-            if self.share > 0:
-                yield style.cut(f"- Functions of less than {self.share * 100:g}% have no block")
-            yield ""
+    if choice.sections != (TOTALS,):
+        yield from style.section("Call Graph (callers above each function, callees below)")
+        yield from _shares_graph(shares, digits, choice.share)
+        if choice.share > 0:
+            yield style.cut(f"- Functions of less than {choice.share * 100:g}% have no block")
+        yield ""
 
-    def _flat(self, shares: CallShares, digits: int) -> Iterator[str]:
-        rows = shares.flat()
-        cells: list[tuple[str, ...]] = []
-        above = 0.0
-        for row in rows[: self.most]:
-            own, calls = float(shares.self_s[row]), int(shares.calls[row])
-            above += own
-            each = ("", "", "")
-            if calls:
-                total = own + float(shares.child_s[row])
-                each = (
-                    str(calls),
-                    f"{own / calls * _MICROSECONDS:.2f}",
-                    f"{total / calls * _MICROSECONDS:.2f}",
-                )
-            name = escaped(shares.labels[row])
-            times = (f"{above:.{digits}f}", f"{own:.{digits}f}")
-            cells.append((_percent(own, shares), *times, *each, name))
-        titles = ("Pcnt", "Cumulative", "Self", "Calls", "Self us/call", "Total us/call")
-        yield from table_lines(columns_of(cells, titles, ("Function",)))
-        if len(rows) > self.most:
-            yield f"- {pluralize(len(rows) - self.most, 'more function')}: see them with --rows"
 
-    def _graph(self, shares: CallShares, digits: int) -> Iterator[str]:
-        number = {node: place for place, node in enumerate(shares.order.tolist(), start=1)}
-        cells: list[tuple[str, ...]] = []
-        for node in shares.order.tolist():
-            own, below = float(shares.self_s[node]), float(shares.child_s[node])
-            if own + below < self.share * shares.total_s:
-                continue
-            inner = int(shares.self_calls[node])
-            calls = f"{shares.calls[node]}" + (f"+{inner}" if inner else "")
-            block = _Block(shares, number, digits)
-            if node < shares.functions:
-                cells += block.arcs(shares.callers(node), shares.caller.tolist())
-                if not shares.callers(node):
-                    cells.append(("",) * 5 + ("    <spontaneous>",))
-            cells.append(
-                (
-                    f"[{number[node]}]",
-                    _percent(own + below, shares),
-                    f"{own:.{digits}f}",
-                    f"{below:.{digits}f}",
-                    calls if shares.calls[node] or inner else "",
-                    block.name(node),
-                )
+def _shares_flat(shares: CallShares, digits: int, most: int) -> Iterator[str]:
+    rows = shares.flat()
+    cells: list[tuple[str, ...]] = []
+    above = 0.0
+    for row in rows[:most]:
+        own, calls = float(shares.self_s[row]), int(shares.calls[row])
+        above += own
+        each = ("", "", "")
+        if calls:
+            total = own + float(shares.child_s[row])
+            each = (
+                str(calls),
+                f"{own / calls * _MICROSECONDS:.2f}",
+                f"{total / calls * _MICROSECONDS:.2f}",
             )
-            if node < shares.functions:
-                cells += block.arcs(shares.callees(node), shares.callee.tolist())
-            else:
-                cells += block.members(int(shares.cycle[node]))
-            cells.append(("",) * 5 + (_RULE,))
-        titles = ("Index", "Pcnt", "Self", "Children", "Calls")
-        yield from table_lines(columns_of(cells, titles, ("Function",)))
+        name = escaped(shares.labels[row])
+        times = (f"{above:.{digits}f}", f"{own:.{digits}f}")
+        cells.append((_percent(own, shares), *times, *each, name))
+    titles = ("Pcnt", "Cumulative", "Self", "Calls", "Self us/call", "Total us/call")
+    yield from table_lines(*columns_of(cells, titles, ("Function",)))
+    if len(rows) > most:
+        yield f"- {pluralize(len(rows) - most, 'more function')}: see them with --rows"
+
+
+def _shares_graph(shares: CallShares, digits: int, least_share: float) -> Iterator[str]:
+    number = {node: place for place, node in enumerate(shares.order.tolist(), start=1)}
+    cells: list[tuple[str, ...]] = []
+    for node in shares.order.tolist():
+        own, below = float(shares.self_s[node]), float(shares.child_s[node])
+        if own + below < least_share * shares.total_s:
+            continue
+        inner = int(shares.self_calls[node])
+        calls = f"{shares.calls[node]}" + (f"+{inner}" if inner else "")
+        block = _Block(shares, number, digits)
+        if node < shares.functions:
+            cells += block.arcs(shares.callers(node), shares.caller.tolist())
+            if not shares.callers(node):
+                cells.append(("",) * 5 + ("    <spontaneous>",))
+        cells.append(
+            (
+                f"[{number[node]}]",
+                _percent(own + below, shares),
+                f"{own:.{digits}f}",
+                f"{below:.{digits}f}",
+                calls if shares.calls[node] or inner else "",
+                block.name(node),
+            )
+        )
+        if node < shares.functions:
+            cells += block.arcs(shares.callees(node), shares.callee.tolist())
+        else:
+            cells += block.members(int(shares.cycle[node]))
+        cells.append(("",) * 5 + (_RULE,))
+    titles = ("Index", "Pcnt", "Self", "Children", "Calls")
+    yield from table_lines(*columns_of(cells, titles, ("Function",)))
 
 
 class _Block(Record):
@@ -538,7 +499,7 @@ def _table(figures: CallFigures, profile: CompleteProfile, style: Style) -> Iter
         for cells in (_function(figures, row), *_counted_callers(figures, row, profile))
     ]
     numbers = ("Calls", "±", "Pcnt", "Self usec", "Total usec")
-    yield from table_lines(columns_of(rows, numbers, ("Filename", style.words.function_title)))
+    yield from table_lines(*columns_of(rows, numbers, ("Filename", style.words.function_title)))
 
 
 def _function(figures: CallFigures, row: int) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ _ALL_THE_TIME = 0.9995
 def counts_text(found: EventCounts) -> str:
     """Return the report on all runs."""
     lines = [counts_title(found), ""]
-    lines += [f"  {line}" for line in table_lines(count_columns(found))]
+    lines += [f"  {line}" for line in table_lines(*count_columns(found))]
     lines += ["", *(f"  {line}" for line in time_lines(found))]
     lines += [escaped(limit) for limit in found.limits]
     return "\n".join(lines) + "\n"

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.figures.modes import (
-    KERNEL_MODES,
-    MODE_INTERRUPT,
-    MODE_KERNEL,
-    MODE_OTHER,
-    MODE_USER,
-)
+from prospect.figures.modes import KERNEL_MODES, MODE_INTERRUPT, MODE_KERNEL, MODE_OTHER, MODE_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
 from prospect.render.text.function_table import Rows
@@ -182,15 +176,13 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     )
     may_do = mapped.permissions
     yield from table_lines(
-        [
-            Column(style.words.term("Samples"), [str(hits) for hits in mapped.hits[rows].tolist()]),
-            Column("Start", start),
-            Column("End", end),
-            Column("KiB", [_kibibytes(size) for size in mapped.size_bytes[rows].tolist()]),
-            Column("Perm", [may_do[row] or "?" for row in rows.tolist()], right=False),
-            Column("Offset", pgoff),
-            Column("Filename", [escaped(mapped.path[row]) for row in rows.tolist()], right=False),
-        ]
+        Column(style.words.term("Samples"), [str(hits) for hits in mapped.hits[rows].tolist()]),
+        Column("Start", start),
+        Column("End", end),
+        Column("KiB", [_kibibytes(size) for size in mapped.size_bytes[rows].tolist()]),
+        Column("Perm", [may_do[row] or "?" for row in rows.tolist()], right=False),
+        Column("Offset", pgoff),
+        Column("Filename", [escaped(mapped.path[row]) for row in rows.tolist()], right=False),
     )
     skipped = len(mapped) - len(rows)
     if skipped:

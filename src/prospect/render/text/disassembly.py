@@ -136,12 +136,10 @@ def _figures(page: Page, function: AnnotatedFunction) -> tuple[str, dict[int, st
         np.full(len(rows), np.nan) if halves is None else halves.take(rows),
     )
     title, *cells = table_lines(
-        [
-            Column(page.style.words.term("Samples"), [str(one) for one in hits]),
-            seconds._replace(when=page.figures.has_time),
-            bars,
-            Column("Pcnt", percent_column(shares, percent_digits(function.hits))),
-        ]
+        Column(page.style.words.term("Samples"), [str(one) for one in hits]),
+        seconds._replace(when=page.figures.has_time),
+        bars,
+        Column("Pcnt", percent_column(shares, percent_digits(function.hits))),
     )
     return title, dict(zip(rows.tolist(), cells, strict=True))
 

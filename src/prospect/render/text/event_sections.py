@@ -42,14 +42,12 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     names = [escaped(functions.name[row]) or NO_NAME for row in shown]
     files = [escaped(objects.path[functions.object_index[row]]) for row in shown]
     yield from table_lines(
-        [
-            *(
-                Column(escaped(event.event.name), [*map(str, column), str(total)])
-                for event, column, total in zip(view.events, hits, table.total, strict=True)
-            ),
-            Column(words.function_title, [*names, "Total"], right=False),
-            Column("Filename", [*files, ""], right=False),
-        ]
+        *(
+            Column(escaped(event.event.name), [*map(str, column), str(total)])
+            for event, column, total in zip(view.events, hits, table.total, strict=True)
+        ),
+        Column(words.function_title, [*names, "Total"], right=False),
+        Column("Filename", [*files, ""], right=False),
     )
     if len(table) > len(shown):
         skipped = pluralize(len(table) - len(shown), words.term("function"))
@@ -71,11 +69,9 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
             shown = column.rows[:_MOST_TEXTS]
             texts = [escaped(text) for text, _, _ in shown]
             yield from table_lines(
-                [
-                    Column("Samples", [str(count) for _, count, _ in shown]),
-                    Column("Pcnt", [percent(share, 1) for _, _, share in shown]),
-                    Column(escaped(column.name), texts, right=False),
-                ]
+                Column("Samples", [str(count) for _, count, _ in shown]),
+                Column("Pcnt", [percent(share, 1) for _, _, share in shown]),
+                Column(escaped(column.name), texts, right=False),
             )
             yield ""
 
@@ -83,28 +79,22 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
 def _numbers(data: DataFigures, style: Style) -> Iterator[str]:
     rows = data.numbers
     yield from table_lines(
-        [
-            Column("Samples", [str(one.samples) for one in rows]),
-            Column("Mean", [f"{one.mean:.1f}" for one in rows]),
-            Column("Median", [f"{one.median:g}" for one in rows]),
-            Column("95 %", [f"{one.high:g}" for one in rows]),
-            Column("Most", [f"{one.most:g}" for one in rows]),
-            Column("", [escaped(one.name) for one in rows], right=False),
-        ]
+        Column("Samples", [str(one.samples) for one in rows]),
+        Column("Mean", [f"{one.mean:.1f}" for one in rows]),
+        Column("Median", [f"{one.median:g}" for one in rows]),
+        Column("95 %", [f"{one.high:g}" for one in rows]),
+        Column("Most", [f"{one.most:g}" for one in rows]),
+        Column("", [escaped(one.name) for one in rows], right=False),
     )
     for one in rows:
         yield ""
         parts = one.functions
         functions = [escaped(part.function) for part in parts]
         yield from table_lines(
-            [
-                Column("Samples", [str(part.samples) for part in parts]),
-                Column("Mean", [f"{part.mean:.1f}" for part in parts]),
-                Column("Pcnt", [percent(part.share, 1) for part in parts]),
-                Column(
-                    f"{escaped(one.name)}, by {style.words.term('function')}",
-                    functions,
-                    right=False,
-                ),
-            ]
+            Column("Samples", [str(part.samples) for part in parts]),
+            Column("Mean", [f"{part.mean:.1f}" for part in parts]),
+            Column("Pcnt", [percent(part.share, 1) for part in parts]),
+            Column(
+                f"{escaped(one.name)}, by {style.words.term('function')}", functions, right=False
+            ),
         )

@@ -134,11 +134,7 @@ def _rows_that_fit(short: InShort, room: int) -> _Rows:
 
     `room` is the lines for all tables, their titles and what is left out of them.
     """
-    rows = _Rows(
-        len(short.first_programs),
-        len(short.with_callees),
-        len(short.first_functions),
-    )
+    rows = _Rows(len(short.first_programs), len(short.with_callees), len(short.first_functions))
     if not (rows.with_callees or short.services):
         return rows
     programs = rows.programs + short.programs_behind
@@ -223,7 +219,7 @@ def _service_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
         Column("Program", [_program_of(row, _NAME_WIDTHS[0]) for row in rows], right=False),
     ]
     yield from style.hot_rows(
-        table_lines(_known(columns)), [row.hits / max(short.hits, 1) for row in rows]
+        table_lines(*_known(columns)), [row.hits / max(short.hits, 1) for row in rows]
     )
     if short.more_services:
         yield f"... and {pluralize(short.more_services, 'service')} more"
@@ -249,7 +245,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
         Column("Service", services, right=False, when=short.has_services),
     ]
     shares = [row.hits / max(short.hits, 1) for row in rows]
-    yield from style.hot_rows(table_lines(_known(columns)), shares)
+    yield from style.hot_rows(table_lines(*_known(columns)), shares)
     if more := short.programs_behind + len(short.first_programs) - len(rows):
         yield f"... and {pluralize(more, 'program')} more"
 
@@ -259,7 +255,7 @@ def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) ->
 
     rows = short.first_with_callees(most)
     columns = callees_columns(rows, figures, escaped(short.event.samples_title))
-    yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
+    yield from style.hot_rows(table_lines(*columns), [row.share for row in rows])
 
 
 def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
@@ -287,7 +283,7 @@ def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -
         Column("Program", programs, right=False),
         Column("Called by", callers, right=False, when=has_callers),
     ]
-    yield from style.hot_rows(table_lines(_known(columns)), [row.share for row in rows])
+    yield from style.hot_rows(table_lines(*_known(columns)), [row.share for row in rows])
     left_out = short.functions_behind + len(short.first_functions) - len(rows)
     more = f"... and {left_out} more" if left_out else ""
     if behind := [part for part in (more, _separation(short)) if part]:

@@ -16,13 +16,7 @@ from prospect.profile.naming import gather
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened
 from prospect.render.name_parts import short_name, short_names
-from prospect.render.text.style import (
-    NO_TIME,
-    Figures,
-    percent_column,
-    percent_digits,
-    rank_column,
-)
+from prospect.render.text.style import NO_TIME, Figures, percent_column, percent_digits, rank_column
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
@@ -85,7 +79,7 @@ class FunctionFormatter:
         yield ""
         shown = table.shown
         if shown:
-            lines = table_lines(self._columns(rows))
+            lines = table_lines(*self._columns(rows))
             yield from self._style.hot_rows(lines, table.share[:shown].tolist())
         if shown < len(table):
             words, first_s = self._style.words, float(table.seconds[shown])

@@ -119,15 +119,11 @@ def _entry_reason_table(
         shares = percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits))
         kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in rows.kind[:shown].tolist()]
         yield from table_lines(
-            [
-                Column("Pcnt", shares),
-                Column(words.term("Samples"), [str(hits) for hits in rows.hits[:shown].tolist()]),
-                *page.figures.time_columns(seconds, halves),
-                Column(words.term("Entry reason"), kinds, right=False),
-                Column(
-                    "Which", [_entry_reason_name(rows, row) for row in range(shown)], right=False
-                ),
-            ]
+            Column("Pcnt", shares),
+            Column(words.term("Samples"), [str(hits) for hits in rows.hits[:shown].tolist()]),
+            *page.figures.time_columns(seconds, halves),
+            Column(words.term("Entry reason"), kinds, right=False),
+            Column("Which", [_entry_reason_name(rows, row) for row in range(shown)], right=False),
         )
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
@@ -226,4 +222,4 @@ def _call_table(
             column._replace(cells=[*column.cells, total.get(column.title, "")])
             for column in columns
         ]
-    yield from table_lines(columns)
+    yield from table_lines(*columns)

@@ -243,13 +243,14 @@ def _figure_columns(
         Column("±", halves, when=figures.has_time and error is not None),
         Column("Pcnt", shares),
     ]
-    title, *rows = table_lines(
+    shown = [
         column._replace(
             cells=[text if hit else "" for text, hit in zip(column.cells, hits, strict=True)]
         )
         for column in columns
         if column.when
-    )
+    ]
+    title, *rows = table_lines(*shown)
     return title, rows
 
 

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.estimate.summary import functions_by_process
-from prospect.figures.modes import (
-    MODE_COUNT,
-    MODE_USER,
-)
+from prospect.figures.modes import MODE_COUNT, MODE_USER
 from prospect.figures.processes import asked_for
 from prospect.records import replace
 from prospect.render.escape import escaped, shortened
@@ -60,7 +57,7 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
         Column("Service", services, right=False, when=short.has_services),
         Column("Program", [escaped(row.name) for row in rows], right=False),
     ]
-    yield from style.hot_rows(table_lines(columns), _shares(short, rows))
+    yield from style.hot_rows(table_lines(*columns), _shares(short, rows))
     yield from _closing(page, short, rows, short.more_programs, "program")
 
 
@@ -90,7 +87,7 @@ def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[
         Column("Called by", callers, right=False, when=has_callers),
         Column("Function", [escaped(row.name) for row in rows], right=False),
     ]
-    yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
+    yield from style.hot_rows(table_lines(*columns), [row.share for row in rows])
     yield from _closing(page, short, rows, more, "function" if not by_process else "row")
 
 
@@ -207,7 +204,7 @@ def _processes(page: Page) -> Iterator[str]:
             Column(f"{label} {page.style.words.term('Samples')}", [str(value) for value in rows])
         )
         columns += page.figures.time_columns(times, half_widths, f"{label} Time")
-    yield from table_lines(columns)
+    yield from table_lines(*columns)
 
 
 def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:

@@ -242,12 +242,10 @@ def quality_lines(
     yield ""
     sources = quality.sources
     yield from table_lines(
-        [
-            Column("Pcnt", percent_column([entry.share for entry in sources], digits)),
-            Column(style.words.term("Samples"), [str(entry.hits) for entry in sources]),
-            Column("Secs", figures.seconds_column([entry.seconds for entry in sources])),
-            Column("Name from", [_label(entry) for entry in sources], right=False),
-        ]
+        Column("Pcnt", percent_column([entry.share for entry in sources], digits)),
+        Column(style.words.term("Samples"), [str(entry.hits) for entry in sources]),
+        Column("Secs", figures.seconds_column([entry.seconds for entry in sources])),
+        Column("Name from", [_label(entry) for entry in sources], right=False),
     )
     for entry in sources:
         if entry.objects:
@@ -385,17 +383,15 @@ def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
     closure = int(counts.closure.sum())
     errors = [*counts.closure_share[rows].tolist(), closure / max(sums[0], 1)]
     yield from table_lines(
-        [
-            Column("CPU", [*map(str, accounting.cpu[rows].tolist()), "all"]),
-            *(
-                Column(title, [*map(str, column[rows].tolist()), str(total)])
-                for title, column, total in zip(_COUNTS, counts, sums, strict=True)
-            ),
-            Column("Left over", [*map(str, counts.closure[rows].tolist()), str(closure)]),
-            Column("Error", [f"{share:.2%}" for share in errors]),
-            Column("Busy Secs", _seconds(accounting.busy_s, rows)),
-            Column("Steal Secs", _seconds(accounting.accounted_steal_s, rows)),
-        ]
+        Column("CPU", [*map(str, accounting.cpu[rows].tolist()), "all"]),
+        *(
+            Column(title, [*map(str, column[rows].tolist()), str(total)])
+            for title, column, total in zip(_COUNTS, counts, sums, strict=True)
+        ),
+        Column("Left over", [*map(str, counts.closure[rows].tolist()), str(closure)]),
+        Column("Error", [f"{share:.2%}" for share in errors]),
+        Column("Busy Secs", _seconds(accounting.busy_s, rows)),
+        Column("Steal Secs", _seconds(accounting.accounted_steal_s, rows)),
     )
     if left_out:
         yield style.cut(
@@ -434,11 +430,7 @@ def _without_grid(view: ReportView) -> Iterator[str]:
     counters = view.counters
     counts = ", ".join(
         f"{int(counters[name])} {label}"
-        for name, label in (
-            ("samples", "recorded"),
-            ("lost", "lost"),
-            ("throttled", "throttles"),
-        )
+        for name, label in (("samples", "recorded"), ("lost", "lost"), ("throttled", "throttles"))
         if name in counters
     )
     yield f"{counts}; missing ticks are unknown: no timer of this recording ticks on a fixed grid."
@@ -496,16 +488,14 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
         NO_TIME if row.half_width_s is None else f"±{row.half_width_s:.2f}" for row in rows
     ]
     yield from table_lines(
-        [
-            Column("Time", [row.name for row in rows], right=False),
-            Column("Sampled Secs", sampled),
-            Column("Accounted Secs", [f"{row.accounted_s:.2f}" for row in rows]),
-            Column("Difference", [_difference(row.difference_s) for row in rows]),
-            Column("Explained", explained),
-            Column(
-                "Accounted by", [f"{row.source}{_verdict(row, style)}" for row in rows], right=False
-            ),
-        ]
+        Column("Time", [row.name for row in rows], right=False),
+        Column("Sampled Secs", sampled),
+        Column("Accounted Secs", [f"{row.accounted_s:.2f}" for row in rows]),
+        Column("Difference", [_difference(row.difference_s) for row in rows]),
+        Column("Explained", explained),
+        Column(
+            "Accounted by", [f"{row.source}{_verdict(row, style)}" for row in rows], right=False
+        ),
     )
     unsampled_s = max(row.unsampled_s for row in rows)
     if unsampled_s >= _LEAST_UNSAMPLED_S:

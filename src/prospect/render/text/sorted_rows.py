@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.dimensions import BY_NAME
@@ -39,8 +39,6 @@ _TITLE_WIDTH = 24
 
 class SortedTextRenderer(FiguresRenderer):
     """Time by some keys of a sample, for people."""
-
-    suffix: ClassVar[str] = ".txt"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines: a table for each event."""
@@ -90,7 +88,7 @@ def _sorted_table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Itera
         Column("Share", shares),
         *key_columns(keys, rows.names),
     ]
-    return style.hot_rows(table_lines(columns), rows.share.tolist())
+    return style.hot_rows(table_lines(*columns), rows.share.tolist())
 
 
 def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[Column]:
@@ -128,8 +126,6 @@ def _brief(path: str) -> str:
 
 class ClassTextRenderer(FiguresRenderer):
     """Hits by some keys, for each class of hits side by side, for people."""
-
-    suffix: ClassVar[str] = ".txt"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines: a table for each event, one of all if these are the columns."""
@@ -173,7 +169,7 @@ class ClassTextRenderer(FiguresRenderer):
             column._replace(cells=[*column.cells, "Total" if not place else ""])
             for place, column in enumerate(key_columns(self.sort, table.names))
         ]
-        lines = table_lines([*columns, *keys])
+        lines = table_lines(*columns, *keys)
         yield head.rstrip()
         yield from style.hot_rows(lines, [*table.share.max(axis=1, initial=0.0).tolist(), 0.0])
 

@@ -57,7 +57,7 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         yield f"{samples}."
     if shown:
         yield ""
-        yield from table_lines(_columns(page, group))
+        yield from table_lines(*_columns(page, group))
     if shown < len(table):
         option, least_s = "-m", page.report.user_threshold_s
         if page.report.detail == "k":

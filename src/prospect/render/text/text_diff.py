@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 import shlex
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.figures.modes import MODE_NAMES
-from prospect.records import Record
 from prospect.render.comparison_words import compared_line, percent_change, unit_of, verdict_line
 from prospect.render.encoding import significant
 from prospect.render.escape import escaped, shortened
 from prospect.render.name_parts import short_names
-from prospect.render.renderer import write_pieces
 from prospect.render.text.style import NO_NAME, Style, note_lines
 from prospect.render.text.text_table import Column, table_lines
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -45,27 +42,10 @@ _SHORT_NAME_WIDTH = 34
 _MOST_FUNCTIONS = 5
 
 
-class TextDiff(Record):
-    """The text of a comparison, for people.
-
-    Attributes:
-        rows: how many rows a table shows; significant ones always.
-        colour: mark titles, warnings and what was left out for a terminal.
-    """
-
-    suffix: ClassVar[str] = ".txt"
-
-    rows: int = 20
-    colour: bool = False
-
-    def render(self, comparison: Comparison, out: BinaryIO) -> None:
-        """Write the comparison to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-        """
-        lines = _lines(comparison, self.rows, Style(self.colour))
-        write_pieces((f"{line}\n".encode(errors="backslashreplace") for line in lines), out)
+def diff_text(comparison: Comparison, rows: int, *, colour: bool) -> Iterator[bytes]:
+    """Yield a comparison for people; see `diff_registry.diff_writer`."""
+    for line in _lines(comparison, rows, Style(colour)):
+        yield f"{line}\n".encode(errors="backslashreplace")
 
 
 def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
@@ -76,7 +56,7 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
     yield from _evidence_lines(comparison, style)
     yield ""
     yield from style.section("Total")
-    yield from table_lines(total_columns(comparison, unit))
+    yield from table_lines(*total_columns(comparison, unit))
     yield ""
     for table in (comparison.processes, comparison.objects, comparison.functions):
         yield from style.section(f"By {table.kind}")
@@ -142,7 +122,7 @@ def _short_table(table: ChangeTable, title: str, unit: Unit, most: int) -> Itera
     columns = change_columns(table, unit, title, slice(0, most))
     *figures, names = (one for one in columns if one.when and one.title not in _ONLY_IN_FULL)
     short = [shortened(name, _SHORT_NAME_WIDTH) for name in names.cells]
-    yield from table_lines([*figures, names._replace(cells=short)])
+    yield from table_lines(*figures, names._replace(cells=short))
 
 
 def _fitted(line: str) -> str:
@@ -192,7 +172,7 @@ def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iter
     found = int(np.count_nonzero(table.significant))
     yield f"{pluralize(found, 'significant change')} in {pluralize(len(table), 'row')}."
     if shown:
-        yield from table_lines(change_columns(table, unit, _TITLES[table.kind], slice(0, shown)))
+        yield from table_lines(*change_columns(table, unit, _TITLES[table.kind], slice(0, shown)))
     if table.kind == "inclusive" and shown < len(table):
         left = pluralize(len(table) - shown, "row")
         yield style.cut(f"- Left out by --rows {rows}: {left} not significant")

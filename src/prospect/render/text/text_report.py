@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 class TextRenderer(FiguresRenderer):
     """Prospect's report, for people."""
 
-    suffix: ClassVar[str] = ".txt"
     shows_code: ClassVar[bool] = True
     shows_lines: ClassVar[bool] = True
 

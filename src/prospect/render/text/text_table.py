@@ -8,7 +8,7 @@ from prospect.records import NamedTuple
 from prospect.render.escape import display_width, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _GAP = "  "
 
@@ -35,7 +35,7 @@ class Column(NamedTuple):
             return tuple.__new__(cls, (title, cells, right, when))
 
 
-def table_lines(columns: Iterable[Column]) -> Iterator[str]:
+def table_lines(*columns: Column) -> Iterator[str]:
     """Yield the title line and one line a row; the last column ends with its text."""
     shown = [column for column in columns if column.when]
     forms = []

@@ -6,13 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
-from prospect.estimate.wall_account import (
-    BLOCKED,
-    FOR_A_CPU,
-    INTERRUPT,
-    NO_SAMPLE,
-    RUNNING,
-)
+from prospect.estimate.wall_account import BLOCKED, FOR_A_CPU, INTERRUPT, NO_SAMPLE, RUNNING
 from prospect.figures.find_turns import AFTER, OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
 from prospect.render.escape import display_width, escaped, shortened
@@ -162,23 +156,21 @@ def turns_table_lines(kinds: Sequence[KindOfTurns]) -> Iterator[str]:
     """Yield the titles, and a line for each kind."""
     has_services = len({kind.service for kind in kinds}) > 1
     yield from table_lines(
-        [
-            Column("Turns", [str(kind.turns) for kind in kinds]),
-            Column("Median ms", [_ms(kind.median.value) for kind in kinds]),
-            Column("±", [_between(kind.median) for kind in kinds]),
-            Column("95 %", [_ms(kind.tail.value) for kind in kinds]),
-            Column("±", [_between(kind.tail) for kind in kinds]),
-            Column("Longest", [_ms(kind.longest_s) for kind in kinds]),
-            Column("Secs", [f"{kind.seconds:.3f}" for kind in kinds]),
-            Column("Program", [escaped(kind.program) for kind in kinds], right=False),
-            Column("Kind", _kind_cells(kinds), right=False),
-            Column(
-                "Service",
-                [escaped(kind.service) or "-" for kind in kinds],
-                right=False,
-                when=has_services,
-            ),
-        ]
+        Column("Turns", [str(kind.turns) for kind in kinds]),
+        Column("Median ms", [_ms(kind.median.value) for kind in kinds]),
+        Column("±", [_between(kind.median) for kind in kinds]),
+        Column("95 %", [_ms(kind.tail.value) for kind in kinds]),
+        Column("±", [_between(kind.tail) for kind in kinds]),
+        Column("Longest", [_ms(kind.longest_s) for kind in kinds]),
+        Column("Secs", [f"{kind.seconds:.3f}" for kind in kinds]),
+        Column("Program", [escaped(kind.program) for kind in kinds], right=False),
+        Column("Kind", _kind_cells(kinds), right=False),
+        Column(
+            "Service",
+            [escaped(kind.service) or "-" for kind in kinds],
+            right=False,
+            when=has_services,
+        ),
     )
 
 
@@ -226,21 +218,14 @@ def _parts(kind: KindOfTurns, style: Style) -> Iterator[str]:
     rows = [row for row in kind.rows[:_MOST_ROWS] if row.seconds / kind.turns * _MS >= _LEAST_MS]
     has_during = any(row.during for row in rows)
     yield from table_lines(
-        [
-            Column("ms", [f"{row.seconds / kind.turns * _MS:.3f}" for row in rows]),
-            Column("±", [_bar(row, kind) for row in rows]),
-            Column("Pcnt", [percent(row.share, 1) for row in rows]),
-            Column("Pieces", [str(row.pieces) for row in rows]),
-            Column("State", [row.state for row in rows], right=False),
-            Column("Program", [_whose(row, kind) for row in rows], right=False),
-            Column("What", [_what(row) for row in rows], right=False),
-            Column(
-                "Meanwhile in",
-                [escaped(row.during) for row in rows],
-                right=False,
-                when=has_during,
-            ),
-        ]
+        Column("ms", [f"{row.seconds / kind.turns * _MS:.3f}" for row in rows]),
+        Column("±", [_bar(row, kind) for row in rows]),
+        Column("Pcnt", [percent(row.share, 1) for row in rows]),
+        Column("Pieces", [str(row.pieces) for row in rows]),
+        Column("State", [row.state for row in rows], right=False),
+        Column("Program", [_whose(row, kind) for row in rows], right=False),
+        Column("What", [_what(row) for row in rows], right=False),
+        Column("Meanwhile in", [escaped(row.during) for row in rows], right=False, when=has_during),
     )
     if more := len(kind.rows) - len(rows):
         left_ms = sum(row.seconds for row in kind.rows[len(rows) :]) / kind.turns * _MS
@@ -268,16 +253,14 @@ def turn_change_lines(changes: Sequence[TurnChange], style: Style) -> Iterator[s
     """Yield which turns became faster or slower, and for the first kinds by what."""
     shown = changes[:_MOST_KINDS]
     yield from table_lines(
-        [
-            Column("A ms", [_ms(one.a) for one in shown]),
-            Column("B ms", [_ms(one.b) for one in shown]),
-            Column("B - A", [_signed(one.change) for one in shown]),
-            Column("±", [f"{one.half_width_s * _MS:.3f}" for one in shown]),
-            Column("Turns A", [str(one.a_turns) for one in shown]),
-            Column("Turns B", [str(one.b_turns) for one in shown]),
-            Column("Program", [escaped(one.program) for one in shown], right=False),
-            Column("Kind", [escaped(one.kind) for one in shown], right=False),
-        ]
+        Column("A ms", [_ms(one.a) for one in shown]),
+        Column("B ms", [_ms(one.b) for one in shown]),
+        Column("B - A", [_signed(one.change) for one in shown]),
+        Column("±", [f"{one.half_width_s * _MS:.3f}" for one in shown]),
+        Column("Turns A", [str(one.a_turns) for one in shown]),
+        Column("Turns B", [str(one.b_turns) for one in shown]),
+        Column("Program", [escaped(one.program) for one in shown], right=False),
+        Column("Kind", [escaped(one.kind) for one in shown], right=False),
     )
     if more := len(changes) - len(shown):
         yield style.cut(f"- {pluralize(more, 'more kind')}")
@@ -288,15 +271,13 @@ def turn_change_lines(changes: Sequence[TurnChange], style: Style) -> Iterator[s
             name = f"{escaped(one.program)}, {escaped(one.kind)}"
             yield f"{name}: {_signed(one.change)} ms a turn, of which"
             yield from table_lines(
-                [
-                    Column("A ms", [f"{part.a * _MS:.3f}" for part in parts]),
-                    Column("B ms", [f"{part.b * _MS:.3f}" for part in parts]),
-                    Column("B - A", [_signed(part.change) for part in parts]),
-                    Column("±", [f"{part.half_width_s * _MS:.3f}" for part in parts]),
-                    Column("State", [part.state for part in parts], right=False),
-                    Column("Program", [escaped(part.program) for part in parts], right=False),
-                    Column("What", [escaped(part.what) for part in parts], right=False),
-                ]
+                Column("A ms", [f"{part.a * _MS:.3f}" for part in parts]),
+                Column("B ms", [f"{part.b * _MS:.3f}" for part in parts]),
+                Column("B - A", [_signed(part.change) for part in parts]),
+                Column("±", [f"{part.half_width_s * _MS:.3f}" for part in parts]),
+                Column("State", [part.state for part in parts], right=False),
+                Column("Program", [escaped(part.program) for part in parts], right=False),
+                Column("What", [escaped(part.what) for part in parts], right=False),
             )
 
 

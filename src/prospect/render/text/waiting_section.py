@@ -80,12 +80,10 @@ def _threads(view: ReportView, found: Waiting, style: Style) -> Iterator[str]:
     names = [*(escaped(threads.name[row]) for row in rows.tolist()), *sums]
     blank = [""] * len(sums)
     yield from table_lines(
-        [
-            Column("Thread", names, right=False),
-            Column("Pid", [*map(str, pids), *blank]),
-            Column("Tid", [*map(str, threads.tid.take(rows).tolist()), *blank]),
-            *_figures(found, groups),
-        ]
+        Column("Thread", names, right=False),
+        Column("Pid", [*map(str, pids), *blank]),
+        Column("Tid", [*map(str, threads.tid.take(rows).tolist()), *blank]),
+        *_figures(found, groups),
     )
     if len(left):
         yield style.cut(f"- Threads that ran longest first; {pluralize(len(left), 'more thread')}")
@@ -160,15 +158,13 @@ def _blockers(found: Waiting, style: Style) -> Iterator[str]:
     shares = [percent(one.seconds / max(total_s, 1e-9), 1) for one in blockers]
     seconds, waits, longest = _wait_columns(blockers)
     yield from table_lines(
-        [
-            seconds,
-            Column("Pcnt", shares),
-            waits,
-            Column("Mean usec", [f"{one.seconds / one.waits * 1e6:.1f}" for one in blockers]),
-            longest,
-            Column("Kind", [_KIND[one.idle] for one in blockers], right=False),
-            Column("What", [escaped(one.name) for one in blockers], right=False),
-        ]
+        seconds,
+        Column("Pcnt", shares),
+        waits,
+        Column("Mean usec", [f"{one.seconds / one.waits * 1e6:.1f}" for one in blockers]),
+        longest,
+        Column("Kind", [_KIND[one.idle] for one in blockers], right=False),
+        Column("What", [escaped(one.name) for one in blockers], right=False),
     )
     more = len(found.blockers or ()) - len(blockers)
     if more > 0:
@@ -183,12 +179,10 @@ def _blockers(found: Waiting, style: Style) -> Iterator[str]:
 def _wakers(found: Waiting, style: Style) -> Iterator[str]:
     wakers = (found.wakers or ())[:_MOST_WAKERS]
     yield from table_lines(
-        [
-            *_wait_columns(wakers),
-            Column("Kind", [_KIND[waker.idle] for waker in wakers], right=False),
-            Column("What", [escaped(waker.name) for waker in wakers], right=False),
-            Column("Ended by", [escaped(waker.who) for waker in wakers], right=False),
-        ]
+        *_wait_columns(wakers),
+        Column("Kind", [_KIND[waker.idle] for waker in wakers], right=False),
+        Column("What", [escaped(waker.name) for waker in wakers], right=False),
+        Column("Ended by", [escaped(waker.who) for waker in wakers], right=False),
     )
     more = len(found.wakers or ()) - len(wakers)
     if more > 0:
@@ -200,21 +194,17 @@ def _holders(found: Waiting) -> Iterator[str]:
     functions = [escaped(row.function) for row in rows]
     callers = [escaped(row.caller) or "-" for row in rows]
     yield from table_lines(
-        [
-            Column("Secs", [_seconds(row.seconds) for row in rows]),
-            Column("What", [escaped(row.lock) for row in rows], right=False),
-            Column("Called by", short_names(callers, _HOLDER_WIDTH), right=False),
-            Column("Function", short_names(functions, _HOLDER_WIDTH), right=False),
-        ]
+        Column("Secs", [_seconds(row.seconds) for row in rows]),
+        Column("What", [escaped(row.lock) for row in rows], right=False),
+        Column("Called by", short_names(callers, _HOLDER_WIDTH), right=False),
+        Column("Function", short_names(functions, _HOLDER_WIDTH), right=False),
     )
 
 
 def _stacks(found: Waiting, style: Style) -> Iterator[str]:
     yield from table_lines(
-        [
-            *_wait_columns(found.stacks),
-            Column("Stack", [_stack(stack) for stack in found.stacks], right=False),
-        ]
+        *_wait_columns(found.stacks),
+        Column("Stack", [_stack(stack) for stack in found.stacks], right=False),
     )
     if found.more_stacks:
         more = pluralize(found.more_stacks, "more stack")

@@ -126,16 +126,14 @@ def wall_lines(report: Report, style: Style) -> Iterator[str]:
     least_s = report.user_threshold_s
     rows = [row for row in account.rows if row.seconds >= least_s][:_MOST_ROWS]
     yield from table_lines(
-        [
-            Column("Secs", [f"{row.seconds:.3f}" for row in rows]),
-            Column("±", [_bar(row) for row in rows]),
-            Column("Pcnt", [percent(row.share, 1) for row in rows]),
-            Column("Pieces", [str(row.pieces) for row in rows]),
-            Column("Longest", [f"{row.longest_s:.6f}" for row in rows]),
-            Column("State", [row.state for row in rows], right=False),
-            Column("Program", [escaped(row.program) for row in rows], right=False),
-            Column("What", [_cell(row) for row in rows], right=False),
-        ]
+        Column("Secs", [f"{row.seconds:.3f}" for row in rows]),
+        Column("±", [_bar(row) for row in rows]),
+        Column("Pcnt", [percent(row.share, 1) for row in rows]),
+        Column("Pieces", [str(row.pieces) for row in rows]),
+        Column("Longest", [f"{row.longest_s:.6f}" for row in rows]),
+        Column("State", [row.state for row in rows], right=False),
+        Column("Program", [escaped(row.program) for row in rows], right=False),
+        Column("What", [_cell(row) for row in rows], right=False),
     )
     if more := len(account.rows) - len(rows):
         left_s = sum(row.seconds for row in account.rows) - sum(row.seconds for row in rows)
@@ -177,12 +175,10 @@ def _takers(account: WallAccount, style: Style) -> Iterator[str]:
     total_s = sum(taker.seconds for taker in account.takers)
     whose = ["" if taker.program in _NO_PROGRAMS else _WHOSE[taker.is_own] for taker in takers]
     yield from table_lines(
-        [
-            Column("Secs", [f"{taker.seconds:.3f}" for taker in takers]),
-            Column("Pcnt", [percent(taker.seconds / total_s, 1) for taker in takers]),
-            Column("Whose", whose, right=False),
-            Column("Program", [escaped(taker.program) for taker in takers], right=False),
-        ]
+        Column("Secs", [f"{taker.seconds:.3f}" for taker in takers]),
+        Column("Pcnt", [percent(taker.seconds / total_s, 1) for taker in takers]),
+        Column("Whose", whose, right=False),
+        Column("Program", [escaped(taker.program) for taker in takers], right=False),
     )
     if more := len(account.takers) - len(takers):
         yield style.cut(f"- {pluralize(more, 'more program')}")
@@ -211,14 +207,12 @@ def wall_change_lines(wall: ComparedWall, rows: int, style: Style) -> Iterator[s
     """Yield a table of what made the command faster or slower."""
     shown = wall.rows[:rows]
     yield from table_lines(
-        [
-            Column("A", [f"{wall.a:.3f}", *(f"{row.a:.3f}" for row in shown)]),
-            Column("B", [f"{wall.b:.3f}", *(f"{row.b:.3f}" for row in shown)]),
-            Column("B - A", [f"{wall.b - wall.a:+.3f}", *(f"{row.change:+.3f}" for row in shown)]),
-            Column("±", ["-", *(_bar(row) for row in shown)]),
-            Column("State", ["", *(row.state for row in shown)], right=False),
-            Column("What", ["all", *(_what(row) for row in shown)], right=False),
-        ]
+        Column("A", [f"{wall.a:.3f}", *(f"{row.a:.3f}" for row in shown)]),
+        Column("B", [f"{wall.b:.3f}", *(f"{row.b:.3f}" for row in shown)]),
+        Column("B - A", [f"{wall.b - wall.a:+.3f}", *(f"{row.change:+.3f}" for row in shown)]),
+        Column("±", ["-", *(_bar(row) for row in shown)]),
+        Column("State", ["", *(row.state for row in shown)], right=False),
+        Column("What", ["all", *(_what(row) for row in shown)], right=False),
     )
     if more := len(wall.rows) - len(shown):
         yield style.cut(f"- {pluralize(more, 'more row')}")
