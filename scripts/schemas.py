@@ -192,7 +192,7 @@ def _properties(
     others: Any = False
     for key, one in kind.fields.items():
         if isinstance(one, Part):
-            more, also, others_of_part = _properties(one.of, definitions)
+            more, also, others_of_part = _properties(one.kind, definitions)
             properties |= more
             required += also
             others = others or others_of_part
@@ -234,7 +234,7 @@ def objects() -> dict[str, Object]:
         if kind.name:
             found[kind.name] = kind
         for one in kind.fields.values():
-            add(one.of if isinstance(one, Part) else one.kind)
+            add(one.kind)
 
     for document in DOCUMENTS:
         add(document)
@@ -292,14 +292,14 @@ def _flat(of: Object, page: str, links: _Links) -> list[tuple[list[str], Any, st
     for key, one in of.fields.items():
         if isinstance(one, Field):
             found.append(([f"`{key}`"], one.kind, one.about))
-        elif isinstance(one.of, Named):
-            found.append((_names(one.of), one.of.of, one.of.about))
-        elif isinstance(one.of, Columns):
-            found.append((["a field for each key"], None, one.of.about))
-        elif one.of.name:
-            found.append(([f"the fields of {links.link(one.of, page)}"], None, "as there"))
+        elif isinstance(one.kind, Named):
+            found.append((_names(one.kind), one.kind.of, one.kind.about))
+        elif isinstance(one.kind, Columns):
+            found.append((["a field for each key"], None, one.kind.about))
+        elif one.kind.name:
+            found.append(([f"the fields of {links.link(one.kind, page)}"], None, "as there"))
         else:
-            found += _flat(one.of, page, links)
+            found += _flat(one.kind, page, links)
     return found
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.run_info import EventInfo
 
 _PART_BITS = 16
 _PART = 1 << _PART_BITS  # stacks at a time
@@ -62,22 +61,20 @@ class CallgrindRenderer(StackRenderer):
         """Yield the file function by function."""
         profile = samples.profile
         frames = frame_table(profile, inlined=self.inline)
-        total = (0, 0)
-        event = profile.run.events[0]
-        costs = None
-        for _, weights in weights_by_event(stack_weights(samples)):
-            costs = _costs(samples, frames, weights)
-            event = profile.run.events[int(weights.event[0])]
-            total = int(costs.samples.sum()), int(costs.time_ns.sum())
-            break
-        yield _head(profile, event, total).encode()
-        if costs is not None:
-            yield from _functions(profile, frames, costs)
-        yield f"\ntotals: {total[0]} {total[1]}\n".encode()
+        first = next(weights_by_event(stack_weights(samples)), None)
+        if first is None:
+            yield f"{_head(profile, 0, '0 0')}\ntotals: 0 0\n".encode()
+            return
+        event, weights = first
+        costs = _costs(samples, frames, weights)
+        totals = f"{costs.samples.sum()} {costs.time_ns.sum()}"
+        yield _head(profile, event, totals).encode()
+        yield from _functions(profile, frames, costs)
+        yield f"\ntotals: {totals}\n".encode()
 
 
-def _head(profile: CompleteProfile, event: EventInfo, total: tuple[int, int]) -> str:
-    run = profile.run
+def _head(profile: CompleteProfile, event_index: int, totals: str) -> str:
+    run, event = profile.run, profile.run.events[event_index]
     command = escaped(" ".join(run.command) or run.origin)
     of_other_tool = f" of {escaped(event.name)}" if event.unit else ""
     samples = event.samples_title.lower() if event.unit else "samples"
@@ -89,7 +86,7 @@ def _head(profile: CompleteProfile, event: EventInfo, total: tuple[int, int]) ->
         f"event: Samples : {escaped(samples)}{of_other_tool}\n"
         f"event: Nanoseconds : nanoseconds{of_other_tool}, by the sampling period\n"
         "events: Samples Nanoseconds\n"
-        f"summary: {total[0]} {total[1]}\n"
+        f"summary: {totals}\n"
     )
 
 
@@ -205,16 +202,11 @@ class _Names:
 
     def of_block(self, frame: int) -> str:
         """Return the lines that name the function of a block."""
-        return "\n".join(
-            (
-                f"ob={self._name('ob', self._object[frame])}",
-                f"fl={self._name('fl', self._file[frame])}",
-                f"fn={self._name('fn', self._function[frame])}",
-            )
-        )
+        names = (("ob", self._object), ("fl", self._file), ("fn", self._function))
+        return "\n".join(f"{kind}={self._name(kind, name[frame])}" for kind, name in names)
 
     def of_callee(self, caller: int, callee: int) -> str:
-        """Return the lines that name what is called, as far as it is not as in the caller."""
+        """Return the lines that name a callee; its object and file only if the caller differs."""
         lines = []
         if self._object[callee] != self._object[caller]:
             lines.append(f"cob={self._name('ob', self._object[callee])}")
@@ -226,8 +218,7 @@ class _Names:
     def _name(self, kind: str, name: str) -> str:
         """Return a number and, the first time, its name."""
         key = kind, name
-        known = self._known.get(key)
-        if known is not None:
-            return f"({known})"
+        if key in self._known:
+            return f"({self._known[key]})"
         number = self._known[key] = len(self._known) + 1
         return f"({number}) {escaped(name) or '???'}"

@@ -1,6 +1,6 @@
-"""Tables numbered for formats that refer to them, pprof and its kin: locations, functions, texts.
+"""Numbered tables of the locations, functions and strings that stacks use, for pprof and OTLP.
 
-They have what the samples' stacks use. Rows count from 0; a format adds what it counts from.
+Rows count from 0; a format adds its own first number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Strings(Record, frozen=False):
-    """A table of strings by number, the empty one first; grows as it is asked."""
+    """A table of strings by number, the empty one first; a look-up adds a new string."""
 
     rows: dict[str, int] = field(default_factory=lambda: {"": 0})
 
@@ -43,13 +43,13 @@ class CodeTables(Record):
 
     Attributes:
         object_index: i64[o] objects in use, the command's own first.
-        mapping_start, mapping_limit: u64[o] what of an object's addresses is in use.
+        mapping_start, mapping_limit: u64[o] the range of an object's addresses in use.
         location_mapping: i64[l] row of the objects above.
         location_address: u64[l].
         line_start: i64[l + 1] first line of each location.
         line_frame: i64[k] row of the functions, the innermost first.
         line_number: i64[k], 0 if unknown.
-        function_name, function_raw_name, function_file: i64[f] strings.
+        function_name, function_linkage_name, function_file: i64[f] strings.
         location_row: i64[s] row of the locations for each row of the stacks; -1 if not in use.
     """
 
@@ -62,13 +62,13 @@ class CodeTables(Record):
     line_frame: NDArray[np.int64]
     line_number: NDArray[np.int64]
     function_name: NDArray[np.int64]
-    function_raw_name: NDArray[np.int64]
+    function_linkage_name: NDArray[np.int64]
     function_file: NDArray[np.int64]
     location_row: NDArray[np.int64]
 
 
 def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> CodeTables:
-    """Number what the stacks of samples use."""
+    """Number the locations, functions and objects of samples' stacks."""
     profile, stacks = samples.profile, samples.stacks
     in_use = np.zeros(len(stacks), np.bool_)
     in_use[samples.stack_index] = True
@@ -101,7 +101,7 @@ def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> 
         line_frame=line_frame.astype(np.int64),
         line_number=line_number,
         function_name=strings.of(names),
-        function_raw_name=strings.of(linkage_names),
+        function_linkage_name=strings.of(linkage_names),
         function_file=strings.of(files),
         location_row=location_row,
     )
@@ -133,8 +133,8 @@ def value_columns(
 ) -> list[tuple[int, str, str, NDArray[np.int64]]]:
     """Return (event, type, unit, i64[w]) of each value that a stack has.
 
-    An event has samples, and time or, where its periods are none, what it counted. With several
-    events a row of weights has zeros in the columns of the others.
+    An event has samples, and time or, if its periods are not time, its counts. With several events
+    a row of weights has zeros in the columns of the others.
     """
     events = profile.run.events
     present = np.unique(weights.event).tolist() or [0]

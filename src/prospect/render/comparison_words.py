@@ -1,6 +1,6 @@
-"""A comparison in words: what it is of, units, relative changes, and the answer to --fail-if.
+"""A comparison in words: its scope, units, relative changes, and the answer to --fail-if.
 
-They are the same in each format for people, and safe for a terminal.
+All formats for people use the same words, which are safe for a terminal.
 """
 
 from __future__ import annotations
@@ -34,23 +34,18 @@ def unit_of(comparison: Comparison) -> Unit:
 
 def compared_line(comparison: Comparison) -> str:
     """Return what is compared, and in which unit."""
-    name = unit_of(comparison).name
-    return f"Compared: CPU time of {_scope(comparison)}, in {name} {per(comparison)}"
-
-
-def _scope(comparison: Comparison) -> str:
-    scope = comparison.options.scope
+    name, scope = unit_of(comparison).name, comparison.options.scope
     words = {
         "2": "the command",
         "3": "the command and its descendants",
         "4": "every process but Prospect and idle CPUs",
         "k": "the kernel but idle CPUs",
     }
-    return f"{words[scope]} (-V {scope})"
+    return f"Compared: CPU time of {words[scope]} (-V {scope}), in {name} {per(comparison)}"
 
 
 def per(comparison: Comparison) -> str:
-    """Return what times are per."""
+    """Return the unit of work that times are divided by."""
     words = {"run": "per run", "second": "per second of wall time"}
     return words.get(comparison.work.kind) or f"for each of the {escaped(comparison.work.unit)}"
 
@@ -62,7 +57,7 @@ def percent_change(share: float) -> str:
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """Return what became of a condition, with the figures that decided it."""
+    """Return whether a condition was met, with the figures that decided it."""
     condition = verdict.condition
     answer = {"met": "yes", "not met": "no", "undecided": "cannot tell"}[verdict.outcome]
     return escaped(f"{condition.text}: {answer}. {_reason(verdict)}")

@@ -52,9 +52,9 @@ COLUMNS = (
     "build_id",
     "source",
 )
+_FIGURES = ("samples", "seconds", "error_seconds", "percent")
 REMAINDER = "REMAINDER"
 END = "\r\n"
-_QUOTE, _TWO_QUOTES = '"', '""'
 NONE = '""'
 _NO_FUNCTION = ",".join([NONE] * 6 + [f'"{REMAINDER}"'])
 _ROWS_AT_ONCE = 1 << 13
@@ -82,57 +82,44 @@ class SortedCsvRenderer(FiguresRenderer):
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        titles = (
-            *_titles(self.sort),
-            "samples",
-            "seconds",
-            "error_seconds",
-            "percent",
-            "wall_seconds",
-        )
-        yield bytes_of(",".join(map(quoted, titles)) + END)
+        titles = _titles(self.sort)
+        yield bytes_of(",".join(map(quoted, (*titles, *_FIGURES, "wall_seconds"))) + END)
         for event in report.events:
+            name, seconds = event.event.name, functools.partial(_seconds, event)
             rows = rows_by_keys(event, self.sort)
             for at, names in enumerate(_named(self.sort, rows.names)):
-                times = (
-                    f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_width_s[at])}"
-                )
-                wall = NONE if rows.wall_s is None else _seconds(event, rows.wall_s[at])
+                times = (seconds(rows.seconds[at]), seconds(rows.half_width_s[at]))
+                wall = NONE if rows.wall_s is None else seconds(rows.wall_s[at])
                 share = percent_text(float(rows.share[at]))
-                figures = f"{rows.hits[at]},{times},{share},{wall}"
-                yield bytes_of(_sorted_line(event, names, figures))
+                yield _line(name, names, (str(rows.hits[at]), *times, share, wall))
             if rows.left_out:
                 rest = percent_text(1.0 - float(rows.share.sum()))
-                names = (REMAINDER,) * len(_titles(self.sort)[1:])
-                times = f"{_seconds(event, rows.left_out_s)},{NONE},{rest},{NONE}"
-                yield bytes_of(_sorted_line(event, names, f"{rows.left_out_hits},{times}"))
+                figures = (str(rows.left_out_hits), seconds(rows.left_out_s), NONE, rest, NONE)
+                yield _line(name, (REMAINDER,) * len(titles[1:]), figures)
 
 
 def _titles(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the titles of the columns that say what a row is of: the event, and each other key."""
+    """Return the titles of the columns of keys: the event, and each other key."""
     return (EVENT, *(key for key in keys if key != EVENT))
 
 
 def _named(keys: tuple[str, ...], names: tuple[list[str], ...]) -> Iterator[tuple[str, ...]]:
-    """Yield what each row has of each key but the event."""
+    """Yield each row's names by all keys but the event."""
     for row in zip(*names, strict=True):
         yield tuple(name for key, name in zip(keys, row, strict=True) if key != EVENT)
-
-
-def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
-    return f"{','.join(map(quoted, (event.event.name, *names)))},{figures}{END}"
 
 
 def _lines(report: Report) -> Iterator[str]:
     """Yield the lines of the table, a few thousand at a time."""
     yield ",".join(map(quoted, COLUMNS)) + END
     modes = KERNEL_MODES if report.detail == "k" else range(MODE_COUNT)
-    name_of = functools.cache(functools.partial(_function, report))  # a row a process asks for each
+    # A function has a row in each process that ran it.
+    name_of = functools.cache(functools.partial(_function, report))
     for event in report.events:
         groups = event.detailed[:, None] * MODE_COUNT + np.array(modes)
         starts = event.functions.start
         groups = groups[starts[groups] < starts[groups + 1]]
-        # As many groups at once as have about so many rows, and one at least.
+        # Groups with about _ROWS_AT_ONCE rows together, one group at least.
         ends = np.cumsum(starts[groups + 1] - starts[groups])
         cuts = np.flatnonzero(np.diff(ends // _ROWS_AT_ONCE)) + 1
         for some in np.split(groups, cuts):
@@ -151,7 +138,7 @@ def _mode_lines(
     function = table.function[rows]
     seconds = functools.partial(_seconds, event)
     late = event.late.functions[rows] if event.late else None
-    # `function` asks for names one by one: they are made all at once before.
+    # All names are made at once here; `name_of` then asks for them one by one.
     gather(event.report.profile.functions.name, distinct(function).tolist())
     first = _firsts(event, groups)
     columns: tuple[Iterable[str], ...] = (
@@ -167,20 +154,20 @@ def _mode_lines(
     pieces = [""] * (len(columns) * len(rows))
     for place, column in enumerate(columns):
         pieces[place :: len(columns)] = column
-    behind = np.cumsum(shown).tolist()
-    # From the last one on: what is before does not move.
+    ends = np.cumsum(shown).tolist()
+    # From the last group on, so that the places of those before stay valid.
     for group in np.flatnonzero(shown < end - begin)[::-1].tolist():
         process, mode = divmod(int(groups[group]), MODE_COUNT)
         rest = event.function_table(process, mode)
         share = float(rest.share[rest.shown :].sum())
         times = f"{_seconds(event, rest.skipped_seconds)},{NONE},{percent_text(share)},{NONE}"
         line = f"{first[group]},{rest.skipped_hits},{times},{_NO_FUNCTION}{END}"
-        pieces.insert(len(columns) * behind[group], line)
+        pieces.insert(len(columns) * ends[group], line)
     return "".join(pieces)
 
 
 def _firsts(event: EventReport, groups: NDArray[np.int64]) -> list[str]:
-    """Return what the lines of each group begin with."""
+    """Return the first fields of the lines of each group."""
     processes = event.report.profile.processes
     process, mode = np.divmod(groups, MODE_COUNT)
     name, rows = quoted(event.event.name), process.tolist()
@@ -203,7 +190,7 @@ def _firsts(event: EventReport, groups: NDArray[np.int64]) -> list[str]:
 
 
 def _texts(values: NDArray[Any], text: Callable[[Any], str]) -> list[str]:
-    """Return each value as a further field; each distinct one is written once."""
+    """Return each value as a further field; each distinct value is formatted once."""
     met, place = np.unique(values, return_inverse=True)
     texts: list[str] = np.array([f",{text(one)}" for one in met.tolist()], object)[place].tolist()
     return texts
@@ -243,19 +230,16 @@ def _function(report: Report, function: int) -> str:
 
 def quoted(text: str) -> str:
     """Return text as a field."""
-    return f'"{text.replace(_QUOTE, _TWO_QUOTES)}"'
+    return '"' + text.replace('"', '""') + '"'
 
 
 def bytes_of(text: str) -> bytes:
-    """Return lines as bytes, names as they were recorded."""
+    """Encode lines, with names as they were recorded."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         replaced = _NO_BYTE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         return replaced.encode("utf-8", "surrogateescape")
-
-
-_FIGURES = ("samples", "seconds", "error_seconds", "percent")
 
 
 class ClassCsvRenderer(FiguresRenderer):
@@ -276,7 +260,7 @@ class ClassCsvRenderer(FiguresRenderer):
                 yield _line(event, names, _left_figures(table))
 
 
-def _line(event: str, names: Sequence[str], figures: Iterator[str]) -> bytes:
+def _line(event: str, names: Sequence[str], figures: Iterable[str]) -> bytes:
     return bytes_of(",".join((*map(quoted, (event, *names)), *figures)) + END)
 
 

@@ -1,11 +1,11 @@
 """Values → JSON (RFC 8259) in UTF-8. Figures are rounded here, and nowhere after.
 
-How a sum of floats ends depends on the vector unit that added it up, so a double's last digits
-differ from machine to machine. Output has fewer: 12 significant digits, and from a million
-on six decimals, which leaves times since 1970 their microseconds.
+The last digits of a sum of doubles depend on the vector unit that added it up, so they differ
+between machines. Output has fewer: 12 significant digits, and from a million on six decimals, so
+that times since 1970 keep their microseconds.
 
-Bytes of a name that are no UTF-8 become the escapes U+DC80 to U+DCFF, as Python's `os.fsdecode`
-makes them.
+Bytes of a name that are not UTF-8 become the escapes U+DC80 to U+DCFF, as in Python's
+`os.fsdecode`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def listed(values: Iterable[object]) -> Iterator[bytes]:
 
 
 def significant(value: float) -> float:
-    """Return a number with the digits that are the same on all machines; never -0.0."""
+    """Return a number with as many digits as are the same on all machines; never -0.0."""
     if abs(value) < 10.0**_DECIMALS:
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0
     return round(float(value), _DECIMALS)

@@ -1,4 +1,4 @@
-"""Untrusted names made safe for a terminal, on one line, and their width there.
+"""Make untrusted names safe for a terminal, on one line; the width of text there.
 
 Source: Unicode Standard Annex 9 (bidirectional controls), Annex 11 (East Asian width).
 """
@@ -10,7 +10,7 @@ import unicodedata
 
 # os.fsdecode() makes an undecodable byte 0xNN U+DCNN (PEP 383).
 _ESCAPED_BYTES = range(0xDC80, 0xDD00)
-# Colours (SGR, ECMA-48 8.3.117), and what else is not printable ASCII.
+# Colours (SGR, ECMA-48 8.3.117), and all else that is not printable ASCII.
 _UNSAFE = re.compile(r"\x1b\[[0-9;]*m|[^ -~]")
 _ELLIPSIS = "..."
 _DELETE = 0x7F  # which JSON does not escape
@@ -36,12 +36,12 @@ def _escape(code: int) -> str:
 
 
 def for_terminal(report: bytes, *, is_json: bool = False, has_colours: bool = True) -> bytes:
-    r"""Return a report of any format made safe for a terminal, all but the colours of one that has.
+    r"""Return a report made safe for a terminal; the colours of a report that has some stay.
 
-    If a report has no colours, those in it are part of a name, which might hide others.
+    If a report has no colours, an escape sequence in it is part of a name.
 
-    Names in CSV and JSON are as they were recorded, which a program that reads them needs, and a
-    terminal must not obey. JSON stays JSON and says the same: ``\u009b`` is one character.
+    Names in CSV and JSON are as they were recorded: programs need them so, and a terminal must not
+    obey them. JSON stays the same document: ``\u009b`` is one character.
     """
     text = report.decode("utf-8", "surrogateescape")
     escape = _escape_in_json if is_json else _escape
@@ -78,7 +78,7 @@ def _char_width(char: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return escaped text, cut to `width` columns with ``...`` at its end where it is wider."""
+    """Return escaped text; if it is wider than `width` columns, cut, with ``...`` at its end."""
     if display_width(text) <= width:
         return text
     room = width - len(_ELLIPSIS)
@@ -93,6 +93,6 @@ def shortened(text: str, width: int) -> str:
 
 
 def padded(text: str, width: int, *, right: bool) -> str:
-    """Return escaped text filled with spaces to `width` columns, to its left where `right`."""
+    """Return escaped text filled with spaces to `width` columns; on its left if `right`."""
     fill = " " * (width - display_width(text))
     return fill + text if right else text + fill

@@ -188,9 +188,9 @@ def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]
     }
     if not all(is_running[row] for row in set(event.tolist())):
         return table
-    # The CPU time up to each sample, of which the profiler's panels make how busy the thread was.
-    # It leaves out that of a thread's first sample, before which nothing is known: so the first
-    # is one without a stack and without weight, at the beginning of that time.
+    # The CPU time up to each sample: the profiler's panels show from it how busy the thread was.
+    # They ignore that of a thread's first sample, before which nothing is known. So the first
+    # sample here has neither stack nor weight, and is at the beginning of that time.
     begin_ms = times_ms[0] - int(time[0]) / 1e6
     return table | {
         "threadCPUDelta": [0, *time.tolist()],
@@ -305,7 +305,7 @@ def _frame_table(
 
 
 def _is_native(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
-    """Return bool[f]: functions of images, whose addresses are whole numbers to JavaScript."""
+    """Return bool[f]: functions of images at addresses that JavaScript has as whole numbers."""
     is_image = profile.objects.kind.take(frames.object_index) == KIND_ELF
     address = profile.functions.address.take(np.maximum(frames.function_index, 0))
     found: NDArray[np.bool_] = is_image & (address < np.uint64(1 << 53))

@@ -40,7 +40,7 @@ _HUES = {"_[k]": (28, 36), "_[i]": (176, 192), "_[j]": (96, 116), "": (0, 24)}
 
 
 class Box(NamedTuple):
-    """A frame in the picture: its place, in shares of the whole, and what it says."""
+    """A frame in the picture: its place, in shares of the whole, and its texts."""
 
     left: float
     share: float
@@ -60,7 +60,7 @@ class Box(NamedTuple):
 
 
 class FlameGraph(Record):
-    """Stacks added up by name, of the first event; of all time where waits were recorded.
+    """Stacks added up by name, of the first event; of all time if waits were recorded.
 
     Attributes:
         profile: completed.

@@ -36,7 +36,7 @@ _NS_PER_US = 1000
 
 
 class FoldedRenderer(StackRenderer):
-    """Folded stacks, for FlameGraph and what reads its input."""
+    """Folded stacks, for FlameGraph and other readers of its input."""
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the lines, sorted."""
@@ -68,7 +68,7 @@ class FoldedRenderer(StackRenderer):
 
 
 def _values(profile: CompleteProfile, weights: StackWeights) -> NDArray[np.int64]:
-    """Return i64[w] samples; where waits are among them, microseconds."""
+    """Return i64[w] samples; microseconds if waits are among them."""
     is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
     if not is_waiting.take(weights.event).any():
         return weights.count
@@ -77,5 +77,5 @@ def _values(profile: CompleteProfile, weights: StackWeights) -> NDArray[np.int64
 
 
 def _word(name: str) -> str:
-    """Return a name without what separates frames and lines."""
+    """Return a name without characters that separate frames and lines."""
     return escaped(name).replace(";", ":") or "[unknown]"

@@ -40,8 +40,8 @@ _MOST_CALLS = 0xFFFF_FFFF
 _BIN_BYTES = 2
 _MOST_BINS = 1 << 27
 _MOST_TICKS = 0xFFFF
-# Hits are what a recording says, of years maybe. So many histograms hold 50 days of one
-# instruction, and so many bytes a program of 100 MB with 40 minutes of one.
+# A recording may claim years of samples. So many histograms hold 50 days of one instruction, and
+# so many bytes a program of 100 MB with 40 minutes of one instruction.
 _MOST_HISTOGRAMS = 1 << 16
 _MOST_HISTOGRAM_BYTES = 1 << 32
 _MOST_ARCS = 1 << 24
@@ -65,7 +65,7 @@ class GmonRenderer(Renderer):
 def _pieces(profile: Profile, detail: Detail) -> Iterator[bytes]:
     event = profile.run.events[0]
     has_time = event_has_time(event)
-    # gprof prints whatever dimension a file has.
+    # gprof prints the dimension of the file.
     rate_hz, dimension = (_RATE_HZ, b"seconds") if has_time else (1, b"hits")
     low, ticks, program = _histogram(profile, detail, rate_hz)
     arcs = _arcs(profile, detail, program)

@@ -247,7 +247,7 @@ def _functions(tables: CodeTables) -> bytes:
     return message(3, single(_NONE)) + message(
         3,
         number_field(1, tables.function_name),
-        number_field(2, tables.function_raw_name),
+        number_field(2, tables.function_linkage_name),
         number_field(3, tables.function_file),
     )
 

@@ -179,7 +179,7 @@ def _functions(tables: CodeTables) -> bytes:
         5,
         number_field(1, np.arange(1, len(tables.function_name) + 1)),
         number_field(2, tables.function_name),
-        number_field(3, tables.function_raw_name),
+        number_field(3, tables.function_linkage_name),
         number_field(4, tables.function_file),
     )
 

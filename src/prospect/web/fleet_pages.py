@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prospect.fleet.answers import PAGE, QUESTIONS, clock
 from prospect.fleet.asking import Wanted
 from prospect.records import NamedTuple
-from prospect.render.html.answer_page import AnswerPage, HtmlColumn, Link
+from prospect.render.html.answer_page import HtmlColumn, Link, answer_page
 from prospect.store.hosts import asked
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class FleetQuestion(NamedTuple):
     Attributes:
         name: one of `QUESTIONS`.
         span: in seconds since 1970, None for all of the store.
-        build: that is compared with what was before, "" for a list of builds; of "deploys".
+        build: of "deploys": the build to compare with the time before it, "" for a list of builds.
     """
 
     name: str
@@ -36,7 +36,7 @@ class FleetQuestion(NamedTuple):
     build: str = ""
 
 
-def ways_to(span: Span | None, room: str = ROOM) -> list[Link]:
+def links_to(span: Span | None, room: str = ROOM) -> list[Link]:
     """Return links to all questions about a span, from the time axis."""
     query = f"?span={span[0]}_{span[1]}" if span else ""
     return [Link(f"{room}{name}{query}", form.title) for name, form in QUESTIONS.items()]
@@ -57,9 +57,9 @@ def fleet_page(
     form, span = QUESTIONS[question.name], question.span
     wanted = Wanted(_ROWS, build=question.build)
     answer = asked(store, lambda store: form.ask(store, chosen, make_engine, wanted))
-    ways = [
+    links = [
         one._replace(address="") if one.text == form.title and not question.build else one
-        for one in ways_to(span, "")
+        for one in links_to(span, "")
     ]
     back = Link(f"../?span={span[0]}_{span[1]}" if span else "../?", "Over time")
     of_time = ""
@@ -70,11 +70,11 @@ def fleet_page(
         part if isinstance(part, str) else _columns(part, span) for part in form.parts(answer, PAGE)
     ]
     page_title = f"{form.title}: {title}{of_time}"
-    return AnswerPage(page_title, [*ways, back], parts, answer.remarks).document()
+    return answer_page(page_title, [*links, back], parts, answer.remarks)
 
 
 def _columns(table: AnswerTable, span: Span | None) -> list[HtmlColumn]:
-    """Return a table's columns, with links that lead to answers about the same span."""
+    """Return a table's columns; their links keep the span."""
     query = f"&span={span[0]}_{span[1]}" if span else ""
 
     def within_span(cell: Cell) -> Cell:

@@ -22,7 +22,7 @@ from prospect.render.html.timeline_page import Bar, Choice, TimelinePage, error_
 from prospect.store.hosts import HostsDirectory
 from prospect.store.specification import SINCE, UNTIL, parse_specifications
 from prospect.store.timeline import timeline
-from prospect.web.fleet_pages import fleet_page, ways_to
+from prospect.web.fleet_pages import fleet_page, links_to
 from prospect.web.page_queries import QueryError, choice_query, fleet_query, span_of
 from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.site import HTML, NOT_FOUND, Answer, GuardedSite, Site
@@ -121,7 +121,7 @@ class StoreSite(GuardedSite):
             bars=bars,
             remarks=found.remarks,
             choice=choice,
-            ways=ways_to(choice.span or choice.view) if has_hosts else (),
+            questions=links_to(choice.span or choice.view) if has_hosts else (),
         ).document()
 
     def _fleet_page(self, question: FleetQuestion) -> bytes:

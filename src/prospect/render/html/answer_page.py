@@ -1,6 +1,6 @@
 """A page of sentences and tables that answers a question about a store; it has no script.
 
-Cells are text, links, or shares with their intervals. The page looks like that of the time axis.
+Cells are text, links, or shares with their intervals. The page has the style of the time axis.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 from prospect.render.html.timeline_page import link_to, page_of, shown
 
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Text that leads to an address, relative to the page's."""
+    """Text with an address, relative to the page's."""
 
     address: str
     text: str
@@ -46,30 +46,26 @@ class HtmlColumn(NamedTuple):
     right: bool = True
 
 
-class AnswerPage(Record):
-    """A page.
+def answer_page(
+    title: str,
+    questions: Sequence[Link],
+    parts: Sequence[str | Sequence[HtmlColumn]],
+    remarks: Sequence[str],
+) -> bytes:
+    """Return a page.
 
-    Attributes:
-        ways: to other questions; the one that is answered has no address.
+    Args:
+        questions: links to other questions; the answered one has no address.
         parts: sentences and the columns of tables, in order.
     """
-
-    title: str
-    ways: Sequence[Link]
-    parts: Sequence[str | Sequence[HtmlColumn]]
-    remarks: Sequence[str]
-
-    def document(self) -> bytes:
-        """Return the page."""
-        ways = "".join(
-            link_to(*one) if one.address else f"<b>{escape(one.text)}</b> " for one in self.ways
-        )
-        parts = "".join(
-            f"<p>{shown(one)}</p>" if isinstance(one, str) else "".join(_table(one))
-            for one in self.parts
-        )
-        remarks = "".join(f'<p class="q">{shown(one)}</p>' for one in self.remarks)
-        return page_of(f'<h1>{shown(self.title)}</h1><p class="do">{ways}</p>{parts}{remarks}')
+    links = "".join(
+        link_to(*one) if one.address else f"<b>{escape(one.text)}</b> " for one in questions
+    )
+    body = "".join(
+        f"<p>{shown(one)}</p>" if isinstance(one, str) else "".join(_table(one)) for one in parts
+    )
+    notes = "".join(f'<p class="q">{shown(one)}</p>' for one in remarks)
+    return page_of(f'<h1>{shown(title)}</h1><p class="do">{links}</p>{body}{notes}')
 
 
 def _table(columns: Sequence[HtmlColumn]) -> Iterator[str]:
@@ -98,11 +94,11 @@ def _bar(cell: Interval) -> str:
         _WIDTH * min(max(one / cell.full, 0.0), 1.0) if cell.full > 0 else 0.0
         for one in (cell.share, cell.low, cell.high)
     )
-    said = f"{_PERCENT * cell.low:.1f} to {_PERCENT * cell.high:.1f} %"
+    interval = f"{_PERCENT * cell.low:.1f} to {_PERCENT * cell.high:.1f} %"
     middle = _HEIGHT / 2
     return (
-        f'<svg class="share" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">'
-        f'<title>{said}</title><rect class="bar" width="{at:.1f}" height="{_HEIGHT}"/>'
+        f'<svg class="share" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{interval}">'
+        f'<title>{interval}</title><rect class="bar" width="{at:.1f}" height="{_HEIGHT}"/>'
         f'<path class="error" d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} 2V{_HEIGHT - 2}'
         f'M{high:.1f} 2V{_HEIGHT - 2}"/></svg>'
     )

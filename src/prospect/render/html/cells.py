@@ -1,13 +1,13 @@
-"""Samples as cells of (stack, context, stretch of time): what a page filters and adds up.
+"""Samples as cells of (stack, context, stretch of time), which a page filters and adds up.
 
 The heat map, the flame graph and the tables of the page are sums of these cells.
 Each sample of an event is in exactly one cell of `SampleCells`, and the sum of the cells is the sum
-of the samples. If there were too many cells, stretches become longer, and small stacks and threads
-are put together.
+of the samples. If there are too many cells, stretches become longer, and small stacks and threads
+are merged.
 
-`EventParts` takes a selection apart as finely as fits: its smallest stacks are put together, and
-last those that a person looks at. All that no selection changes is computed once, so that a part of
-a million samples takes a fraction of a second.
+`EventParts` divides a selection as finely as fits: it merges the smallest stacks first, and those
+that a person looks at last. What no selection changes is computed once, so that a part of a million
+samples takes a fraction of a second.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _MOST_CELLS = 300_000
-# From fine to coarse: how often stretches are doubled, and how often nodes and threads are halved.
+# From fine to coarse: how often stretches double, and how often bounds of nodes and threads halve.
 _STEPS = ((0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (4, 4), (4, 5), (4, 6))
 STRETCHES, _MOST_DOUBLINGS = 256, 4
 _SAMPLES_A_STRETCH = 8
@@ -50,18 +50,18 @@ _SAMPLES_A_STRETCH = 8
 _BLOCK = 1 << 15
 _NODES = 150_000
 _THREADS = 4_096
-# 104 days, which scripts count exactly; only a damaged recording says that it took longer.
+# 104 days, which scripts count exactly; only a damaged recording claims to be longer.
 _LONGEST_NS = 1 << 53
 _MOST_CELLS_OF_PART = 1_000_000
-# From fine to coarse: how often stretches are doubled, and how often rows of the tree are halved.
+# From fine to coarse: how often stretches double, and how often the bound of tree rows halves.
 _STEPS_OF_PART = ((0, 0), (1, 0), (2, 0), (2, 2), (3, 2), (4, 2), (4, 4), (4, 6), (4, 8))
 SCOPES = ("all", "command", "descendants", "process")
 
 
 class Contexts(NamedTuple):
-    """Circumstances of samples, i64[k] each; `thread` is a row of the samples' threads.
+    """Circumstances of samples, i64[k] each.
 
-    It is the number of threads if it is none of those that are kept apart.
+    `thread` is a row of the samples' threads; the number of threads for those that were merged.
     """
 
     thread: NDArray[np.int64]
@@ -80,7 +80,7 @@ class StackNames(Record):
     Attributes:
         samples: of all events.
         frames: of their locations.
-        labels: what each frame is called.
+        labels: of each frame.
         forest: calls by function, direct recursion folded.
         mode: i64[h] of hits.
         end_ns: length of the interval.
@@ -104,9 +104,9 @@ class SampleCells(Record):
         node, context, stretch: i64[c] rows of the tree and of the contexts, and stretches of time.
         count: i64[c] samples.
         time_ns: i64[c] their time; 0 if the event has none.
-        begin_ns, end_ns: of what time these are, since the interval's start.
+        begin_ns, end_ns: the time that is covered, since the interval's start.
         stretches: how many that time has.
-        is_whole: whether every stack and every thread is kept apart.
+        is_whole: whether no stacks and no threads were merged.
     """
 
     tree: NamedForest
@@ -152,7 +152,7 @@ class _Finest(NamedTuple):
 
 
 class SampleLeaves(NamedTuple):
-    """Samples below the names of their threads, by what their hit and stack say of them.
+    """Samples below the names of their threads, by leaf, entry reason and mode.
 
     Attributes:
         tree: in preorder, see `thread_forest`.
@@ -202,14 +202,14 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
 
 
 def event_rows(names: StackNames, event: int) -> NDArray[np.intp] | slice:
-    """Return the samples of an event, a slice of them if these are all."""
+    """Return the samples of an event, as a slice if these are all samples."""
     samples = names.samples
     is_event = samples.profile.hits.event == event
     return slice(None) if is_event.all() else np.flatnonzero(is_event.take(samples.hit_index))
 
 
 def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLeaves:
-    """Put samples below the names of their threads."""
+    """Make a tree of samples with the names of threads at the top."""
     samples, profile = names.samples, names.samples.profile
     hits, size = profile.hits, len(names.forest) + 1
     kinds = alike((hits.comm_index, hits.entry_reason_index, names.mode))
@@ -266,28 +266,28 @@ def _finest(names: StackNames, event: int) -> _Finest:
 
 
 def sample_stretches(names: StackNames, rows: NDArray[np.intp] | slice) -> NDArray[np.uint8]:
-    """Return the shortest stretches of time that samples are in, u8[n]; 0 without times."""
+    """Return u8[n] the shortest stretch of time that each sample is in; 0 without times."""
     samples = names.samples
     if samples.time_ns is None:
         return np.zeros(len(samples.hit_index[rows]), np.uint8)
     times, length = samples.time_ns[rows], max(names.end_ns, 1)
     found = np.empty(len(times), np.uint8)
     for first in range(0, len(times), _BLOCK):
-        # Whole numbers, so that counting from one stretch to another counts the same samples.
+        # In whole numbers, so that code and samples are in the same stretches.
         stretch = times[first : first + _BLOCK] * np.uint64(STRETCHES) // np.uint64(length)
         found[first : first + _BLOCK] = np.minimum(stretch, STRETCHES - 1)
     return found
 
 
 class _Merged(NamedTuple):
-    """Samples with small stacks and threads put together.
+    """Samples with small stacks and threads merged.
 
     Attributes:
         tree: in preorder.
         contexts: the distinct ones.
         keys: i64[c] nodes, contexts and stretches of time, ascending in this order.
         sums: i64[c] counts and periods.
-        shift: how often stretches are doubled.
+        shift: how often stretches were doubled.
         is_whole: as in `SampleCells`.
     """
 
@@ -301,7 +301,7 @@ class _Merged(NamedTuple):
     def cells(
         self, names: StackNames, event: int, span: tuple[int, int], stretches: int
     ) -> SampleCells:
-        """Return them as cells of a span of time, which had so many stretches before doubling."""
+        """Return them as cells of a span of time with so many stretches before doubling."""
         (node, context, stretch), (count, period) = self.keys, self.sums
         profile = names.samples.profile
         return SampleCells(
@@ -320,7 +320,7 @@ class _Merged(NamedTuple):
 
 
 def _merged(finest: _Finest, halved: int) -> _Merged:
-    """Put small stacks and threads together, and add up what that makes the same."""
+    """Merge small stacks and threads, and add up the cells that become equal."""
     names, tree = finest.names, finest.tree
     hits_of_leaf = np.bincount(finest.leaf, finest.hits, len(tree.row_of_stack)).astype(np.int64)
     small = pruned(tree, finest.end, hits_of_leaf, _NODES >> halved)
@@ -345,7 +345,7 @@ def _merged(finest: _Finest, halved: int) -> _Merged:
 
 
 def _doubled(merged: _Merged, shift: int) -> _Merged:
-    """Add up what is in the same stretches of time once they are doubled `shift` times in all."""
+    """Add up the cells of stretches that are doubled `shift` times in all."""
     if shift == merged.shift:
         return merged
     node, context, stretch = merged.keys
@@ -360,7 +360,7 @@ def _doubled(merged: _Merged, shift: int) -> _Merged:
 
 
 def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) -> int:
-    """Return how often stretches are doubled: a busy CPU should have a few samples in each."""
+    """Return how often to double stretches: a busy CPU should have a few samples in each."""
     most = float(np.bincount(cpu, count).max(initial=0))
     shift = least
     while (STRETCHES >> shift) * _SAMPLES_A_STRETCH > most and shift < _MOST_DOUBLINGS:
@@ -370,7 +370,7 @@ def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) 
 
 def _ranks(names: StackNames) -> NDArray[np.int64]:
     """Return i64 the places of all frames by name: of functions, ALL, LEFT_OUT and threads."""
-    rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out comes last
+    rest = ["", "\U0010ffff", *names.samples.profile.comms]  # LEFT_OUT sorts last
     _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
     return rank.astype(np.int64)
 
@@ -396,7 +396,7 @@ class AddressSums(Record):
 
 
 class Selection(Record):
-    """The part of an event that is looked at.
+    """A part of an event that a page shows.
 
     Attributes:
         begin_ns, end_ns: since the interval's start, `end_ns` excluded; None for its end.
@@ -405,8 +405,8 @@ class Selection(Record):
         cpu: None for all.
         thread: row of the samples' threads, None for all.
         is_by_time: whether the time is divided into stretches.
-        path: frames from a thread's name inwards; stacks that begin so are taken apart first.
-        search: stacks with a function or an object that has this in its name are, too.
+        path: frames from a thread's name inwards; stacks that begin so are merged last.
+        search: so are stacks with a function or an object whose name contains this.
     """
 
     begin_ns: int = 0
@@ -438,7 +438,7 @@ class _Rows(Record):
 
 
 class EventParts(Record):
-    """One event's samples, ready to be asked for.
+    """One event's samples, prepared for selections.
 
     Attributes:
         names: of the samples of all events.
@@ -470,11 +470,15 @@ class EventParts(Record):
         """
         rows, end_ns, stretches = self._selected(selection)
         used, context = distinct_keys(self.pairs.context.take(rows.pair), len(self.contexts.thread))
+        leaf = self.pairs.leaf.take(rows.pair)
+        hits = np.bincount(leaf, rows.count, len(self.tree.row_of_stack)).astype(np.int64)
         favoured = self._favoured(selection)
         for doubled, halved in _STEPS_OF_PART:
             shift = min(doubled, stretches.bit_length() - 1)
-            tree, keys, sums = self._separated(
-                rows, (context, rows.stretch >> shift), _NODES >> halved, favoured
+            tree = pruned(self.tree, self.end, hits, _NODES >> halved, favoured)
+            keys, sums = group_sums(
+                (tree.row_of_stack.take(leaf), context, rows.stretch >> shift),
+                (rows.count, rows.period),
             )
             if len(sums[0]) <= _MOST_CELLS_OF_PART:
                 break
@@ -512,29 +516,16 @@ class EventParts(Record):
         first, last = np.searchsorted(self.time_ns, (selection.begin_ns, end_ns)).tolist()
         return first, max(first, last), end_ns
 
-    def _separated(
-        self,
-        rows: _Rows,
-        keys: tuple[NDArray[np.int64], ...],
-        most: int,
-        favoured: NDArray[np.bool_],
-    ) -> tuple[NamedForest, list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-        """Return a tree of about `most` rows, and cells by its rows and other keys: keys, sums."""
-        leaf = self.pairs.leaf.take(rows.pair)
-        hits = np.bincount(leaf, rows.count, len(self.tree.row_of_stack)).astype(np.int64)
-        tree = pruned(self.tree, self.end, hits, most, favoured)
-        cells = group_sums((tree.row_of_stack.take(leaf), *keys), (rows.count, rows.period))
-        return tree, *cells
-
     def _selected(self, selection: Selection) -> tuple[_Rows, int, int]:
-        """Return what is selected, the end of its time, and how many stretches that has."""
+        """Return the selected samples, the end of their time, and how many stretches that has."""
         first, last, end_ns = self._interval(selection)
         is_chosen = self._chosen_contexts(selection).take(self.pairs.context)
-        sums = self._sums(first, last)
-        pair = np.flatnonzero(is_chosen & (sums.count > 0))
-        count = sums.count.take(pair)
+        is_whole = (first, last) == (0, len(self.count))
+        counts, periods = self._all_sums if is_whole else self._sums(slice(first, last))
+        pair = np.flatnonzero(is_chosen & (counts > 0))
+        count = counts.take(pair)
         if not selection.is_by_time or self.names.samples.time_ns is None:
-            return _Rows(pair, np.zeros_like(pair), count, sums.period.take(pair)), end_ns, 1
+            return _Rows(pair, np.zeros_like(pair), count, periods.take(pair)), end_ns, 1
         cpu = self.contexts.cpu.take(self.pairs.context.take(pair))
         stretches = STRETCHES >> stretch_shift(cpu, count, 0)
         pair = self.pairs.of_sample[first:last]
@@ -549,30 +540,18 @@ class EventParts(Record):
         )
         return rows, end_ns, stretches
 
-    def _sums(self, first: int, last: int) -> _Rows:
-        """Add up the samples from one to another by pair, of all pairs."""
-        if (first, last) == (0, len(self.count)):
-            return self._all_sums
-        pair, size = self.pairs.of_sample[first:last], len(self.pairs.leaf)
+    def _sums(self, part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return i64[p] the counts and periods of some samples, by pair."""
+        pair, size = self.pairs.of_sample[part], len(self.pairs.leaf)
         count, period = (
-            np.bincount(pair, column[first:last], size).astype(np.int64)
+            np.bincount(pair, column[part], size).astype(np.int64)
             for column in (self.count, self.period)
         )
-        every = np.arange(size)
-        return _Rows(every, np.zeros_like(every), count, period)
+        return count, period
 
     @cached_property
-    def _all_sums(self) -> _Rows:
-        size = len(self.pairs.leaf)
-        every = np.arange(size)
-        return _Rows(
-            every,
-            np.zeros_like(every),
-            *(
-                np.bincount(self.pairs.of_sample, column, size).astype(np.int64)
-                for column in (self.count, self.period)
-            ),
-        )
+    def _all_sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self._sums(slice(None))
 
     def _chosen_contexts(self, selection: Selection) -> NDArray[np.bool_]:
         thread, cpu = self.contexts.thread, self.contexts.cpu
@@ -592,7 +571,7 @@ class EventParts(Record):
         return chosen
 
     def _favoured(self, selection: Selection) -> NDArray[np.bool_]:
-        """Return bool[l]: which stacks are taken apart first."""
+        """Return bool[l]: which stacks are merged last."""
         is_favoured = np.zeros(len(self.tree) + 1, np.int64)
         if selection.path:
             row = self._row_at(selection.path)
@@ -605,7 +584,7 @@ class EventParts(Record):
         return favoured
 
     def _row_at(self, path: tuple[int, ...]) -> int:
-        """Follow frames from the root on, as far as they lead; return the row."""
+        """Return the row that frames lead to from the root, as far as the tree has them."""
         order, keys, frames = self._calls
         row = 0
         for frame in path:
@@ -626,7 +605,7 @@ class EventParts(Record):
         return order, key.take(order), frames
 
     def _found(self, text: str) -> NDArray[np.bool_]:
-        """Return bool[f]: the frames of functions that have a text in their or their object's name.
+        """Return bool[f]: the functions whose name, or whose object's name, contains a text.
 
         The tree's own frames come after those of functions, and are not searched.
         """

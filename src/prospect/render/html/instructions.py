@@ -1,14 +1,14 @@
-"""The code of a page: instructions with hits, as cells next to those of the samples, and as JSON.
+"""The code of a page: instructions with samples, as cells like those of the samples, and as JSON.
 
-Slots are the instructions with a hit. `CodeCells` have the same circumstances and stretches of time
-as the samples' cells, so that a selection counts the same samples in both. Functions with most hits
-come first; those that there is no room for are left out whole.
+Slots are the instructions with a sample. `CodeCells` have the same contexts and stretches of time
+as `SampleCells`, so that a selection counts the same samples in both. Functions with most samples
+get room first; those without room are left out whole.
 
-The JSON document, which `assets/code.js` reads, has paths of files, and by function its
-instructions
-with a hit, in the order of the slots: address, text, name of the target, what ran before (bytes
-back to it, 0 if unknown), whether interrupts were let in there; then, if known, file and line and
-the text of that line. `null` is for hits between instructions.
+The JSON document, which `assets/code.js` reads, has paths of files, and of each function the
+instructions with a sample, in the order of the slots: address, text, name of the target, distance
+back to the instruction that ran before (in bytes, 0 if unknown), whether interrupts were enabled
+there; then, if known, file and line and the text of that line. `null` is for samples between
+instructions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_CODE: dict[str, list[Any]] = {"files": [], "functions": []}
 
 
 class InstructionSlots(Record):
-    """Where samples are in the functions of a code table.
+    """The places of samples in the functions of a code table.
 
     Attributes:
         function: i64[s] row of `code` of each slot, ascending.
@@ -63,7 +63,7 @@ class CodeCells(Record):
         context, stretch: i64[c] as in `SampleCells`.
         count: i64[c] samples.
         time_ns: i64[c] their time; 0 if the event has none.
-        left_out: rows of the code table that there is no room for.
+        left_out: rows of the code table without room.
     """
 
     slot: NDArray[np.int64]
@@ -75,15 +75,15 @@ class CodeCells(Record):
 
 
 def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
-    """Find the instructions that samples were taken at."""
+    """Find the instruction of each sample."""
     samples = names.samples
     profile = samples.profile
-    function_of_function = np.full(len(profile.functions), -1, np.int64)
-    function_of_function[code.function_index] = np.arange(len(code))
+    row_of_function = np.full(len(profile.functions), -1, np.int64)
+    row_of_function[code.function_index] = np.arange(len(code))
     function = profile.locations.function_index.take(profile.hits.location_index)
-    code_row = function_of_function.take(function)
+    code_row = row_of_function.take(function)
     row = instruction_of_hits(profile, code)
-    # After the instructions of each function there is one place more.
+    # Each function has one more place, after its instructions.
     after = code.start.take(code_row + 1)
     place_of_hit = np.where(code_row < 0, -1, np.where(row >= 0, row, after) + code_row)
     place = place_of_hit.take(samples.hit_index)
@@ -115,7 +115,7 @@ def code_cells(
 
 
 def _contexts(names: StackNames, rows: NDArray[np.intp], cells: SampleCells) -> Contexts:
-    """Return the contexts of samples, threads put together as the cells have them."""
+    """Return the contexts of samples, with threads merged as in the cells."""
     samples = names.samples
     hit = samples.hit_index.take(rows)
     thread = names.threads.thread_index.take(rows).astype(np.int64)
@@ -128,7 +128,7 @@ def _contexts(names: StackNames, rows: NDArray[np.intp], cells: SampleCells) -> 
 
 
 def _rows_of(contexts: Contexts, distinct: Contexts) -> NDArray[np.int64]:
-    """Return i64[n]: which of the distinct contexts, in ascending order, each one is."""
+    """Return i64[n] the row of each context among the distinct ones, which ascend."""
     sizes = [int(column.max(initial=0)) + 1 for column in distinct]
 
     def packed(rows: Contexts) -> NDArray[np.int64]:
@@ -141,7 +141,7 @@ def _rows_of(contexts: Contexts, distinct: Contexts) -> NDArray[np.int64]:
 
 
 def _left_out(code_row: NDArray[np.int64], count: NDArray[np.int64], described: int) -> list[int]:
-    """Choose the functions that there is no room for, those with most hits having it first."""
+    """Choose the functions to leave out; those with most samples get room first."""
     sizes = np.bincount(code_row, minlength=described).tolist()
     hits = np.bincount(code_row, count, described)
     room, without = _MOST_CELLS, []
@@ -178,7 +178,7 @@ def code_fields(names: StackNames, slots: InstructionSlots) -> dict[str, list[An
 
 
 def source_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
-    """Return the same as JSON, empty without code."""
+    """Return the functions of slots as JSON, empty without code."""
     return encoded(NO_CODE if slots is None else code_fields(names, slots))
 
 

@@ -1,6 +1,6 @@
 """Stacks of all events as one block of columns: the data of the page's pictures.
 
-`document.ColumnBlock` describes the bytes. The header has names and, by event, the places of its
+`whole_file.ColumnBlock` describes the bytes. The header has names and, by event, the places of its
 columns; `assets/model.js` reads it.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.model import ProcessTable, WallPath
+    from prospect.profile.model import WallPath
     from prospect.render.html.cells import SampleCells, StackNames
     from prospect.render.html.instructions import CodeCells, InstructionSlots
 
@@ -69,16 +69,11 @@ def block_of_part(names: StackNames, event: int, cells: SampleCells) -> bytes:
     return block.block({"events": [_event(names, event, cells, block)]})
 
 
-def _processes(processes: ProcessTable) -> list[tuple[Any, ...]]:
-    """Return, a row each, what a page may choose processes by; `model.js` reads it."""
-    columns = (processes.pid, processes.is_command, processes.is_descendant)
-    return list(zip(processes.name, *(column.tolist() for column in columns), strict=True))
-
-
 def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
     profile = names.samples.profile
     marks = frame_colours(profile, names.frames, frame_annotations(profile, names.frames))
     threads, processes = names.threads, profile.processes
+    scopes = (processes.pid, processes.is_command, processes.is_descendant)
     return {
         "labels": names.labels,
         "objects": profile.objects.path,
@@ -97,7 +92,9 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
             "tid": block.add(threads.tid),
             "process": block.add(threads.process_index),
         },
-        "processes": _processes(processes),
+        "processes": list(
+            zip(processes.name, *(column.tolist() for column in scopes), strict=True)
+        ),
         "end_ns": names.end_ns,
         "path": wall_path(names, block),
         "has_times": names.samples.time_ns is not None,
@@ -155,7 +152,7 @@ def _code(cells: CodeCells, block: ColumnBlock) -> dict[str, Any]:
 def _time(
     count: NDArray[np.int64], time_ns: NDArray[np.int64], block: ColumnBlock
 ) -> dict[str, Any]:
-    """Return what a sample is worth, or where each cell has it."""
+    """Return the time of each sample if it is the same for all, else the column of times."""
     total, samples = int(time_ns.sum()), int(count.sum())
     each = total / samples if samples else 0.0
     if np.abs(time_ns - count * each).max(initial=0.0) <= 1:
@@ -163,11 +160,10 @@ def _time(
     return {"time_ns": block.add(time_ns)}
 
 
-# The critical path of a command as columns of the page, which draws it over the map of time.
+# The critical path of a command as columns, which `assets/wall_path.js` draws over the map of time.
 #
-# Pieces of one thread in one state become one. If there are too many left, the path is that of
-# moments at equal distances: a page is a few thousand pixels wide at most. `assets/wall_path.js`
-# reads the columns.
+# Successive pieces of one thread in one state become one. If too many are left, the path is sampled
+# at equal distances: a page is a few thousand pixels wide at most.
 
 MOST_PIECES = 8_000
 _TID_BITS = 32
@@ -192,7 +188,7 @@ class DrawnPath(NamedTuple):
 
 
 def wall_path(names: StackNames, block: ColumnBlock) -> dict[str, Any] | None:
-    """Return the places of the path's columns; None for a profile without one."""
+    """Return the places of the path's columns; None for a profile without a path."""
     path = names.samples.profile.wall
     if path is None or not len(path):
         return None

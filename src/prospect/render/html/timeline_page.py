@@ -1,7 +1,7 @@
 """A store over time as a page: a bar for each stretch, and links that choose a span of them.
 
-The page has no script: two clicks choose a span, which links then show, zoom into, or compare with
-another one.
+The page has no script. Two clicks choose a span; links then show it, zoom into it, or compare it
+with another one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ svg.share { width: 7.5rem; border: 0; vertical-align: middle; }
 
 
 class Bar(NamedTuple):
-    """A stretch in which something was measured: begin and end, and parts of its ticks, 0 to 1."""
+    """A measured stretch: begin and end, and the parts of its ticks, 0 to 1, busy and lost."""
 
     begin_s: int
     end_s: int
@@ -55,10 +55,10 @@ class Choice(NamedTuple):
     """The choices so far, each in seconds since 1970.
 
     Attributes:
-        view: which part of the time is shown, None for all.
+        view: the part of the time that is shown, None for all.
         begin: of a span whose end is not chosen yet.
-        span: that was chosen.
-        other: that is kept to be compared with.
+        span: the chosen span.
+        other: the span that is kept for comparison.
     """
 
     view: Span | None = None
@@ -67,7 +67,7 @@ class Choice(NamedTuple):
     other: Span | None = None
 
     def address(self) -> str:
-        """Return the address of the page with this choice, relative to that of the store."""
+        """Return the page's address with this choice, relative to the store's."""
         fields = []
         for name, value in zip(self._fields, self, strict=True):
             if isinstance(value, tuple):
@@ -82,10 +82,8 @@ class TimelinePage(Record):
 
     Attributes:
         begin_s, end_s: of the axis, in seconds since 1970.
-        step_s: how long each bar's stretch is, unless a window is longer.
-        bars: where something was measured.
-        choice: so far.
-        ways: addresses of questions about all hosts, and what these are called.
+        step_s: length of each bar's stretch, unless a window is longer.
+        questions: addresses and titles of questions about all hosts.
     """
 
     title: str
@@ -95,22 +93,20 @@ class TimelinePage(Record):
     bars: Sequence[Bar]
     remarks: Sequence[str]
     choice: Choice
-    ways: Sequence[tuple[str, str]] = ()
+    questions: Sequence[tuple[str, str]] = ()
 
     def document(self) -> bytes:
         """Return the page."""
         remarks = "".join(f'<p class="q">{shown(one)}</p>' for one in self.remarks)
+        advice = "Click where a span begins, then where it ends."
+        if self.choice.begin is not None:
+            advice = f"From {_clock(self.choice.begin)}: click where the span ends."
         body = (
             f"<h1>{shown(self.title)}</h1><p>Busy CPUs over time, each bar {_length(self.step_s)};"
-            f" red is lost, empty was not measured. {self._what_to_do()}</p>"
+            f" red is lost, empty was not measured. {advice}</p>"
             f"{''.join(self._picture())}{self._actions()}{self._questions()}{remarks}"
         )
         return page_of(body)
-
-    def _what_to_do(self) -> str:
-        if self.choice.begin is not None:
-            return f"From {_clock(self.choice.begin)}: click where the span ends."
-        return "Click where a span begins, then where it ends."
 
     def _picture(self) -> Iterator[str]:
         label = "CPU use over time"
@@ -171,14 +167,14 @@ class TimelinePage(Record):
         return f'<p class="do">{"".join(link_to(*link) for link in links)}</p>'
 
     def _questions(self) -> str:
-        if not self.ways:
+        if not self.questions:
             return ""
-        of_what = "All hosts in this span" if self.choice.span else "All hosts"
-        return f'<p class="do">{of_what}: {"".join(link_to(*one) for one in self.ways)}</p>'
+        scope = "All hosts in this span" if self.choice.span else "All hosts"
+        return f'<p class="do">{scope}: {"".join(link_to(*one) for one in self.questions)}</p>'
 
 
 def page_of(body: str) -> bytes:
-    """Return a document with the style of these pages, and nothing from elsewhere."""
+    """Return a document with the style of these pages; it loads nothing."""
     style = b64encode(sha256(_STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'"
     return (
@@ -190,7 +186,7 @@ def page_of(body: str) -> bytes:
 
 
 def error_page(sentence: str) -> bytes:
-    """Return a page that says why there is nothing to show."""
+    """Return a page with the reason that there is nothing to show."""
     return page_of(f"<h1>Prospect</h1><p>{shown(sentence)}</p>")
 
 
@@ -207,7 +203,7 @@ def link_to(address: str, text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return text of anybody's as a page can show it."""
+    """Return untrusted text as a page can show it."""
     return escape(escaped(text))
 
 

@@ -92,7 +92,7 @@ class ColumnBlock:
         self._size = 0
 
     def add(self, column: NDArray[Any]) -> dict[str, Any]:
-        """Take a column and return its place, as the header has it.
+        """Append a column and return its place for the header.
 
         Args:
             column: [n] whole numbers that are not negative, or floating-point numbers.

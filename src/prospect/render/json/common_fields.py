@@ -158,7 +158,7 @@ FLOW = numbered(FLOW_NAMES)
 
 
 class CodeFunction(NamedTuple):
-    """A function and those of its instructions that are written."""
+    """A function and its instructions in a document."""
 
     profile: CompleteProfile
     code: CodeTable
@@ -173,29 +173,29 @@ class CodeFunction(NamedTuple):
 
     @property
     def targets(self) -> list[int | None]:
-        """The target of each call or jump, None if it does not or is indirect."""
+        """The target of each direct call or jump, None for other instructions."""
         targets = of_code("target")(self).tolist()
         return [None if target == NO_TARGET else target for target in targets]
 
 
 def of_function(name: str) -> Callable[[CodeFunction], Any]:
-    """Return what gets a column's value of the function."""
+    """Return a getter of the function's value in a column."""
     return lambda one: getattr(one.profile.functions, name)[one.function.function]
 
 
 def of_object(name: str) -> Callable[[CodeFunction], Any]:
-    """Return what gets a column's value of the function's object."""
+    """Return a getter of the value of the function's object in a column."""
     object_index = of_function("object_index")
     return lambda one: getattr(one.profile.objects, name)[int(object_index(one))]
 
 
 def of_code(name: str) -> Callable[[CodeFunction], Any]:
-    """Return what gets a column of the code table, of the instructions."""
+    """Return a getter of the instructions' values in a column of the code table."""
     return lambda one: gather(getattr(one.code, name), one.function.rows.start + one.instructions)
 
 
 def of_instruction(name: str) -> Callable[[CodeFunction], Any]:
-    """Return what gets a column of the instructions' hits; None for each if it is not known."""
+    """Return a getter of a column of the instructions' samples; None for each if unknown."""
 
     def column(one: CodeFunction) -> Any:
         found = getattr(one.function, name)

@@ -140,7 +140,12 @@ def counts_json(found: EventCounts) -> bytes:
 
 def counts_csv(found: EventCounts) -> str:
     """Return the table of all runs, of their intervals if there are any."""
-    rows = [row for number in range(len(found.runs)) for row in _run_rows(found, number)]
+    rows = [
+        row
+        for number, run in enumerate(found.runs)
+        for interval in run.intervals or (CountInterval(0.0, run.elapsed_s, run.counts),)
+        for row in _rows(number, found.events, interval)
+    ]
     return csv_heading() + _lines(rows)
 
 
@@ -152,12 +157,6 @@ def csv_heading() -> str:
 def interval_csv(events: tuple[CountedEvent, ...], interval: CountInterval) -> str:
     """Return the rows of one interval of the only run."""
     return _lines(list(_rows(0, events, interval)))
-
-
-def _run_rows(found: EventCounts, number: int) -> Iterator[tuple[object, ...]]:
-    run = found.runs[number]
-    for interval in run.intervals or (CountInterval(0.0, run.elapsed_s, run.counts),):
-        yield from _rows(number, found.events, interval)
 
 
 def _rows(

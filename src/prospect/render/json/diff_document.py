@@ -35,6 +35,7 @@ from prospect.render.json.document_fields import (
     itself,
     numbered,
     one_of,
+    present,
     schema,
 )
 
@@ -56,17 +57,10 @@ class _Table(NamedTuple):
     table: ChangeTable
     shown: int
 
-    @property
-    def changes(self) -> NDArray[np.float64]:
-        return self._significant(self.table.change)
-
-    @property
-    def errors(self) -> NDArray[np.float64]:
-        return self._significant(self.table.half_width)
-
-    def _significant(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Difference of rounded values: that of two nearly equal ones is all last digits.
-        return np.array([significant(one) for one in column[: self.shown].tolist()], np.float64)
+    def rounded(self, name: str) -> NDArray[np.float64]:
+        """Return a column rounded before differences: those of near values are all last digits."""
+        column = getattr(self.table, name)[: self.shown].tolist()
+        return np.array([significant(one) for one in column], np.float64)
 
     @property
     def left(self) -> NDArray[np.float64]:
@@ -113,9 +107,9 @@ ROW = Object(
     samples_b=COUNT(get=_side("hits", 1)),
     a=NUMBER("seconds per unit of work of both sides", _side("mean", 0)),
     b=NUMBER(get=_side("mean", 1)),
-    change=NUMBER("`b` - `a`, with its interval", "changes"),
-    low=NUMBER(get=lambda rows: rows.changes - rows.errors),
-    high=NUMBER(get=lambda rows: rows.changes + rows.errors),
+    change=NUMBER("`b` - `a`, with its interval", lambda rows: rows.rounded("change")),
+    low=NUMBER(get=lambda rows: rows.rounded("change") - rows.rounded("half_width")),
+    high=NUMBER(get=lambda rows: rows.rounded("change") + rows.rounded("half_width")),
     relative=NUMBER.or_null("the same as a part of `a`", _column("relative")),
     relative_low=NUMBER.or_null(get=_column("relative_low")),
     relative_high=NUMBER.or_null(get=_column("relative_high")),
@@ -248,7 +242,7 @@ DIFF = Object(
     wall=WALL_CHANGE(
         "what made the command faster or slower, see [waiting](waiting.md); only if all recordings "
         "have switches",
-        lambda diff: ABSENT if diff.comparison.wall is None else diff.comparison.wall,
+        lambda diff: present(diff.comparison.wall),
         optional=True,
     ),
     turns=Rows(TURN_CHANGE)(

@@ -1,6 +1,6 @@
-"""JSON documents as lists of fields: how they are written, what they may hold, what that means.
+"""JSON documents as lists of fields: their values, how they are written, and their meaning.
 
-An `Object` lists the fields of a JSON object. A `Field` has a name, the kind of its value, its
+An `Object` lists the fields of a JSON object by name. A `Field` has the kind of its value, its
 meaning, and the way from the program's value to the document's. `scripts/schemas.py` makes the JSON
 Schemas and the tables of fields in docs/ from the same lists.
 """
@@ -11,7 +11,7 @@ import json
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 from prospect.render.encoding import encoded, listed, rounded
 from prospect.version import generator
 
@@ -39,7 +39,7 @@ class Kind(_Value, Record):
     """Values that a field may have.
 
     Attributes:
-        schema: what a validator accepts.
+        schema: for a validator.
         convert: makes the document's value of the program's; None if they are the same.
         of_array: the same for the list of a whole array: numbers of Python's types, none missing.
     """
@@ -85,9 +85,7 @@ NUMBER = Kind({"type": "number"})  # null if it is not finite
 AMOUNT = NUMBER.within(0)
 SHARE = NUMBER.within(0, 1)
 SUMMED_SHARE = NUMBER.within(0, 1.000001)  # rounding of a sum
-ROUNDED = Kind(
-    {"type": "number"}, rounded, _all_rounded
-)  # to nine decimals: a time to the nanosecond
+ROUNDED = Kind({"type": "number"}, rounded, _all_rounded)  # a time, to the nanosecond
 SECONDS = ROUNDED.within(0)
 
 
@@ -107,11 +105,10 @@ class Rows(_Value, Record):
 
     Attributes:
         of: kind of its elements.
-        by_column: the source is one table, of which the getters of the elements' fields return
-            columns.
-        in_pieces: the array is long: each element is written in its turn, and in its own line.
-        before, after: line ends before the array's name, instead of what else separates it from the
-            field before it, and before its end.
+        by_column: the source is one table: the getters of the elements' fields return columns.
+        in_pieces: the array is long: it is written an element at a time, each on its own line.
+        before, after: line ends before the array's name, instead of the object's separator, and
+            before its end.
         is_nullable: the array is null for None.
     """
 
@@ -198,8 +195,8 @@ class Mapping(_Value, Record):
     in_pieces: ClassVar[bool] = False
 
 
-class Field:
-    """A field of a JSON object, as a kind of values makes it when it is called.
+class Field(NamedTuple):
+    """A field of a JSON object; the call of a kind of values makes it.
 
     Attributes:
         about: its meaning; "" if the field before it describes both.
@@ -208,18 +205,16 @@ class Field:
         optional: the field may be left out: `get` returns ABSENT.
     """
 
-    __slots__ = ("about", "get", "kind", "optional")
-
-    def __init__(
-        self, kind: Any, about: str = "", get: Get = "", *, optional: bool = False
-    ) -> None:
-        self.kind, self.about, self.get, self.optional = kind, about, get, optional
+    kind: Any
+    about: str
+    get: Get
+    optional: bool
 
 
-class Part(Record):
+class Part(NamedTuple):
     """All fields of another object in one place of an object; `get` as of a field."""
 
-    of: Object | Named | Columns
+    kind: Object | Named | Columns
     get: Get = ""
 
 
@@ -229,8 +224,8 @@ class Object(_Value):
     Attributes:
         name: of the schema's definition and of the table in docs/; "" if the object is described
             with the field that has it.
-        between: what separates fields besides a comma in an object that is written in pieces,
-            because it has long arrays; b"" for objects that are encoded whole.
+        between: follows the comma between fields of an object that is written in pieces, because
+            it has long arrays; b"" for objects that are encoded whole.
         fields: by name, in their order, with parts.
         is_nullable: the object is null for None.
     """
@@ -240,12 +235,11 @@ class Object(_Value):
     def __init__(self, name: str, between: bytes = b"", /, **fields: Field | Part) -> None:
         self.name, self.between, self.fields = name, between, fields
         self.in_pieces, self.is_nullable = bool(between), False
-        self._getters: tuple[tuple[str | None, Callable[[Any], Any], Any, Any], ...] = tuple(
-            (key, _getter(key if one.get == "" else one.get), one.kind.convert, one.kind)
-            if isinstance(one, Field)
-            else (None, _getter(key if one.get == "" else one.get), one.of.convert, one.of)
-            for key, one in fields.items()
-        )
+        self._getters: list[tuple[str | None, Callable[[Any], Any], Any, Any]] = []
+        for key, one in fields.items():
+            get = _getter(key if one.get == "" else one.get)
+            own_name = key if isinstance(one, Field) else None
+            self._getters.append((own_name, get, one.kind.convert, one.kind))
 
     @property
     def or_null(self) -> Object:
@@ -272,7 +266,7 @@ class Object(_Value):
         return found
 
     def rows(self, table: Any) -> Iterator[dict[str, Any]]:
-        """Yield the object of each row of a table, of which the getters return columns."""
+        """Yield the object of each row of a table; the getters return its columns."""
         columns = self.columns(table)
         for row in zip(*columns.values(), strict=True):
             yield dict(zip(columns, row, strict=True))
@@ -295,7 +289,7 @@ class Object(_Value):
         return found
 
     def written(self, source: Any) -> Iterator[bytes]:
-        """Yield the object in pieces: each long array, and what is before it."""
+        """Yield the object in pieces: each long array, and the fields before it."""
         comma, members = b"{", dict[str, Any]()
         for name, get, convert, kind in self._getters:
             value = get(source)
@@ -337,12 +331,12 @@ def each(**fields: Field | Part) -> Rows:
 
 
 def each_row(**fields: Field | Part) -> Rows:
-    """Return an array of objects that are made of one table, of which getters return columns."""
+    """Return an array of objects, one a row of a table; getters return its columns."""
     return Rows(Object("", **fields), by_column=True)
 
 
 def schema(name: str) -> Field:
-    """Return the field that says which document it is, and which version of that."""
+    """Return the field with the document's name and version."""
     return Kind({"const": name})(f"`{name}`", lambda _: name)
 
 
@@ -350,7 +344,7 @@ GENERATOR = TEXT("program and version that wrote the document", lambda _: genera
 
 
 def shown(name: str) -> Callable[[Any], Any]:
-    """Return what gets the rows that are shown of a column of a source's `table`."""
+    """Return a getter of a column of a source's `table`, of the rows that are shown."""
     return lambda source: getattr(source.table, name)[: source.table.shown]
 
 
@@ -381,7 +375,7 @@ def gather(column: Any, rows: NDArray[np.integer]) -> Any:
 
 
 def itself(source: Any) -> Any:
-    """Return the source: it is that of the field's object or array, too."""
+    """Return the source: the getter of an object or array with the same source."""
     return source
 
 

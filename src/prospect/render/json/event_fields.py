@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.symbol_quality import SourceHits
     from prospect.figures.report.syscalls import SyscallRows
     from prospect.profile.complete import CompleteProfile
+    from prospect.profile.optional_tables import MemoryMap
 
 
 class Totals(NamedTuple):
@@ -88,7 +90,7 @@ MODES = Named(MODE_NAMES, MODE, "by mode")
 
 
 class Functions:
-    """A table of functions, and what the fields of those that are shown have in common."""
+    """A table of functions with its error bars, lateness and code."""
 
     def __init__(
         self,
@@ -158,19 +160,14 @@ TABLE = Object(
 TABLES = Object("", **{name: TABLE(get=itemgetter(mode)) for mode, name in enumerate(MODE_NAMES)})
 
 
-class _KernelPart(NamedTuple):
-    name: str
-    functions: Functions
-
-
-KERNEL_PROFILE = Object(
+KERNEL_PROFILE = Object(  # of a name and its functions
     "kernel_profile",
-    part=one_of(("all", *PART_NAMES))("what it is of", "name"),
-    table=Part(TABLE, "functions"),
+    part=one_of(("all", *PART_NAMES))("what it is of", 0),
+    table=Part(TABLE, 1),
 )
 
 
-def _kernel_profiles(event: EventReport) -> Iterator[_KernelPart]:
+def _kernel_profiles(event: EventReport) -> Iterator[tuple[str, Functions]]:
     """Yield the kernel's profile, and with `-V k` its parts."""
     kernel, estimates, late = event.kernel, event.estimates, event.late
     if kernel is None or estimates.kernel is None:
@@ -180,13 +177,13 @@ def _kernel_profiles(event: EventReport) -> Iterator[_KernelPart]:
         functions = event.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
         code = disassembled(event.report.profile, event.code.code, functions)
     shares = late.kernel if late else None
-    yield _KernelPart("all", Functions(event.report, kernel.whole, estimates.kernel, shares, code))
+    yield "all", Functions(event.report, kernel.whole, estimates.kernel, shares, code)
     if event.report.detail == "k":
         of_parts = late.kernel_parts if late else (None,) * len(kernel.parts)
         for (name, table), bars, late_share in zip(
             kernel.parts, estimates.kernel_parts, of_parts, strict=True
         ):
-            yield _KernelPart(name, Functions(event.report, table, bars, late_share))
+            yield name, Functions(event.report, table, bars, late_share)
 
 
 # Kernel time by entry reason, and system calls
@@ -318,7 +315,7 @@ def _source_lines(event: EventReport, process: int | None = None) -> Any:
 
 
 class _Process:
-    """A process of a report, with what its fields have in common."""
+    """A process of a report."""
 
     def __init__(self, event: EventReport, row: int) -> None:
         self.event, self.row = event, row
@@ -332,6 +329,10 @@ class _Process:
 
     def _text(self, column: list[str] | None) -> str:
         return column[self.row] if column else ""
+
+    @cached_property
+    def mapped(self) -> MemoryMap:
+        return self.report.memory_map(self.row)
 
     @property
     def parent_name(self) -> str | None:
@@ -427,12 +428,6 @@ MAPPING = Object(
 )
 
 
-class _Detail(_Process):
-    def __init__(self, event: EventReport, row: int) -> None:
-        super().__init__(event, row)
-        self.mapped = event.report.memory_map(row)
-
-
 DETAILS = Object(
     "details",
     process=Part(PROCESS, itself),
@@ -467,27 +462,15 @@ class _CountedCalls(NamedTuple):
     profile: CompleteProfile
 
     @property
-    def callers(self) -> list[list[_Caller]]:
+    def callers(self) -> list[list[tuple[str, str, int]]]:
         functions, objects = self.profile.functions, self.profile.objects
         return [
             [
-                _Caller(functions.name[row], objects.path[int(functions.object_index[row])], count)
+                (functions.name[row], objects.path[int(functions.object_index[row])], count)
                 for row, count in zip(callers.tolist(), calls.tolist(), strict=True)
             ]
             for callers, calls in self.figures.callers
         ]
-
-
-class _Caller(NamedTuple):
-    name: str
-    object: str
-    counted: int
-
-
-class _LeftOut(NamedTuple):
-    name: str
-    object: str
-    reason: str
 
 
 def _of_counted(name: str) -> Callable[[_CountedCalls], Any]:
@@ -498,10 +481,10 @@ def _of_counted(name: str) -> Callable[[_CountedCalls], Any]:
     return column
 
 
-def _left_out(calls: _CountedCalls) -> list[_LeftOut]:
+def _left_out(calls: _CountedCalls) -> list[tuple[str, str, str]]:
     functions = calls.figures.counts.functions
     rows = zip(functions.name, functions.object_path, functions.left_out, strict=True)
-    return [_LeftOut(*row) for row in rows if row[2]]
+    return [row for row in rows if row[2]]
 
 
 COUNTED_FUNCTION = Object(
@@ -514,7 +497,7 @@ COUNTED_FUNCTION = Object(
     half_width=AMOUNT.or_null("of `calls`", "figures.half_width"),
     self_s=AMOUNT.or_null("sampled, `null` if not known", "figures.self_s"),
     total_s=AMOUNT.or_null("with callees, `null` if not known", "figures.total_s"),
-    callers=each(name=TEXT(), object=TEXT(), counted=COUNT())(),
+    callers=each(name=TEXT(get=0), object=TEXT(get=1), counted=COUNT(get=2))(),
 )
 CALL_COUNTS = Object(
     "call_counts",
@@ -535,16 +518,11 @@ CALL_COUNTS = Object(
         gap_s=AMOUNT("outside of them", lambda windows: windows.gap_s.sum()),
     ).or_null("when calls were counted, `null` if every call was", "figures.counts.windows"),
     uncalled=COUNT("how many functions were never called", "figures.uncalled"),
-    left_out=each(name=TEXT(), object=TEXT(), reason=TEXT())(
+    left_out=each(name=TEXT(get=0), object=TEXT(get=1), reason=TEXT(get=2))(
         "functions that were not counted, or not to the end", _left_out
     ),
     functions=Rows(COUNTED_FUNCTION, by_column=True)("functions with calls", itself),
 ).or_null
-
-
-def _call_counts(event: EventReport) -> _CountedCalls | None:
-    figures = event.call_counts
-    return None if figures is None else _CountedCalls(figures, event.report.profile)
 
 
 # Quality of names
@@ -555,24 +533,12 @@ class _Source(NamedTuple):
     found: SourceHits
 
     @property
-    def objects(self) -> list[_SourceObject]:
-        objects = self.profile.objects
+    def objects(self) -> list[tuple[str, int, str, int]]:
+        path, note = self.profile.objects.path, self.profile.objects.note
         return [
-            _SourceObject(
-                objects.path[one.object_index],
-                one.hits,
-                objects.note[one.object_index],
-                one.process_index,
-            )
+            (path[one.object_index], one.hits, note[one.object_index], one.process_index)
             for one in self.found.objects
         ]
-
-
-class _SourceObject(NamedTuple):
-    object: str
-    hits: int
-    note: str
-    process_index: int
 
 
 SYMBOL_QUALITY = Object(
@@ -592,10 +558,10 @@ SYMBOL_QUALITY = Object(
                 "what would help, or `null`", lambda source: REMEDIES.get(source.found.source)
             ),
             objects=each(
-                object=TEXT(),
-                samples=COUNT(get="hits"),
-                note=NAME("or `null`"),
-                process_index=INDEX("the owner of anonymous memory, else `null`"),
+                object=TEXT(get=0),
+                samples=COUNT(get=1),
+                note=NAME("or `null`", 2),
+                process_index=INDEX("the owner of anonymous memory, else `null`", 3),
             )("the objects with the most samples of it, empty if nothing needs improving"),
             objects_left_out=COUNT("how many further objects there are", "found.objects_left_out"),
         )
@@ -610,13 +576,11 @@ SYMBOL_QUALITY = Object(
 
 
 def _skipped(event: EventReport) -> Totals:
-    processes = event.processes
-    rows = processes.skipped_rows
-    return Totals(
-        processes.hits.take(rows, axis=0).sum(axis=0),
-        processes.seconds.take(rows, axis=0).sum(axis=0),
-        event.estimates.skipped,
+    hits, seconds = (
+        column.take(event.processes.skipped_rows, axis=0).sum(axis=0)
+        for column in (event.processes.hits, event.processes.seconds)
     )
+    return Totals(hits, seconds, event.estimates.skipped)
 
 
 ACCOUNTED = Object(
@@ -651,7 +615,14 @@ EVENT_REPORT = Object(
         "how system calls were counted, `null` without `--count-syscalls`",
         lambda event: event.calls if event.calls.is_counted else None,
     ),
-    call_counts=CALL_COUNTS("with `--count-calls`, otherwise `null`", _call_counts),
+    call_counts=CALL_COUNTS(
+        "with `--count-calls`, otherwise `null`",
+        lambda event: (
+            None
+            if event.call_counts is None
+            else _CountedCalls(event.call_counts, event.report.profile)
+        ),
+    ),
     symbol_quality=SYMBOL_QUALITY("where names came from", itself),
     processes_skipped=Object(
         "",
@@ -678,7 +649,7 @@ EVENT_REPORT = Object(
     details=Rows(DETAILS, in_pieces=True)(
         "processes whose functions `-V` asks for; empty with `-V k`",
         lambda event: (
-            _Detail(event, row)
+            _Process(event, row)
             for row in ([] if event.report.detail == "k" else event.detailed.tolist())
         ),
     ),

@@ -42,15 +42,12 @@ _KEY = Columns(
 
 def _key_columns(keys: tuple[str, ...], names: tuple[list[str], ...]) -> dict[str, Iterable[Any]]:
     return {
-        key: [_key_value(key, name) for name in of_key]
+        key: [
+            (int(name) if name.isdigit() else None) if BY_NAME[key].is_number else name or None
+            for name in of_key
+        ]
         for key, of_key in zip(keys, names, strict=True)
     }
-
-
-def _key_value(key: str, name: str) -> str | int | None:
-    if BY_NAME[key].is_number:
-        return int(name) if name.isdigit() else None
-    return name or None
 
 
 class _Report(NamedTuple):

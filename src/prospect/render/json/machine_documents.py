@@ -132,7 +132,7 @@ HEALTH = Object(
 
 
 def _answered(name: str) -> Callable[[dict[str, Any]], Any]:
-    """Return what gets a field of a daemon's answer, which has not every field."""
+    """Return a getter of a field of a daemon's answer, which may lack it."""
     return lambda answer: answer.get(name, ABSENT)
 
 

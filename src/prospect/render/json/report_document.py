@@ -47,6 +47,7 @@ from prospect.render.json.document_fields import (
     each_row,
     itself,
     one_of,
+    present,
     schema,
 )
 from prospect.render.json.event_fields import EVENT_REPORT
@@ -81,16 +82,11 @@ class _Threads(NamedTuple):
     report: Report
     waiting: Waiting
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column of them."""
-        found: NDArray[Any] = getattr(self.waiting.threads, name)
-        return found.take(self.waiting.shown)
-
     @property
     def pids(self) -> NDArray[np.int32]:
         """Their processes' numbers, -1 if unknown."""
         pids = np.append(self.report.profile.processes.pid, -1)
-        return pids.take(self.column("process_index"))
+        return pids.take(self.waiting.threads.process_index.take(self.waiting.shown))
 
 
 def _threads(document: _Report) -> Any:
@@ -106,23 +102,21 @@ class _Clocks(NamedTuple):
     ticks: TickCounts
 
 
-def _clocks(sample_accounting: SampleAccounting) -> list[_Clocks]:
+def _clocks(accounting: SampleAccounting) -> list[_Clocks]:
     found = []
-    for row in range(len(sample_accounting.cpu)):
-        rows = (sample_accounting.clock_cpu == row).nonzero()[0]
-        ticks = TickCounts(*(column[rows] for column in sample_accounting.by_clock))
-        found.append(
-            _Clocks(sample_accounting.clock[rows], sample_accounting.period_ns[rows], ticks)
-        )
+    for row in range(len(accounting.cpu)):
+        rows = (accounting.clock_cpu == row).nonzero()[0]
+        ticks = TickCounts(*(column[rows] for column in accounting.by_clock))
+        found.append(_Clocks(accounting.clock[rows], accounting.period_ns[rows], ticks))
     return found
 
 
 def _thread(name: str) -> Callable[[_Threads], Any]:
-    return lambda threads: threads.column(name)
+    return lambda of: getattr(of.waiting.threads, name).take(of.waiting.shown)
 
 
 def _thread_seconds(name: str) -> Callable[[_Threads], Any]:
-    return lambda threads: threads.column(name) * _NS
+    return lambda of: getattr(of.waiting.threads, name).take(of.waiting.shown) * _NS
 
 
 # The first screen
@@ -527,12 +521,12 @@ REPORT = Object(
     any_stack_quality=Part(ANY_STACK_QUALITY, lambda of: of.report.stack_quality),
     wall=WALL(
         "where the command's wall time went, see [waiting](waiting.md); absent without `--off-cpu`",
-        lambda of: ABSENT if of.report.wall is None else of.report.wall,
+        lambda of: present(of.report.wall),
         optional=True,
     ),
     turns=TURNS(
         "turns of threads that wait for work, see [waiting](waiting.md); absent without any",
-        lambda of: ABSENT if of.report.turns is None else of.report.turns,
+        lambda of: present(of.report.turns),
         optional=True,
     ),
     waiting=WAITING(
@@ -569,6 +563,6 @@ class JsonRenderer(FiguresRenderer):
     shows_lines: ClassVar[bool] = True
 
     def pieces(self, report: Report) -> Iterator[bytes]:
-        """Yield the document; its big lists piece by piece, so that no big string is built."""
+        """Return the document; long arrays come in pieces, so that no large string is built."""
         short, lines = in_short_plain(report, self.recording, self.repeated)
         return document(REPORT, _Report(report, self, short, lines))
