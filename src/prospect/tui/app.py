@@ -1,13 +1,12 @@
 """The screen of ``prospect top``: keys and the mouse, and the loop that asks for new figures.
 
-One loop does all that takes time, in threads: it takes in what was recorded, computes the page that
-is looked at, saves and clears, one after the other. Only a page that a key asks for is computed
-while new figures are being taken in, from those before: on a busy machine that may take seconds.
-Keys that only move the cursor are drawn from the page that is there. How often new figures are
-asked for depends on what they cost.
+One loop does all slow work in threads, one task at a time: it reads new records, computes the page
+on the screen, saves and clears. Only a page that a key asks for is computed while new records are
+read, from the figures before them: on a busy machine reading may take seconds. Keys that only move
+the cursor redraw the present page. The pause between figures depends on their cost.
 
-Nobody waits for its threads when the screen is closed, as the end of an asyncio loop waits for its
-executor, however long that works.
+Closing the screen does not wait for these threads; the end of an asyncio loop would wait for its
+executor.
 """
 
 from __future__ import annotations
@@ -39,13 +38,12 @@ from prospect.tui.drawing import (
     draw_beginning,
     draw_foot,
     draw_head,
-    draw_help,
     draw_help_status,
     draw_message,
     draw_patience,
     draw_rows,
     draw_status,
-    help_height,
+    help_lines,
 )
 from prospect.tui.figures import live_figures
 from prospect.tui.pictures import Cursor, PageState, Picture, take_picture
@@ -73,24 +71,24 @@ if TYPE_CHECKING:
 
 
 _LARGEST_READ = 1 << 12
-# How often the parser looks whether an escape key was typed alone.
+# How often the parser checks whether an escape key was typed alone.
 _TICK_S = 0.05
 
 
 class Keyboard(LinuxDriver):
-    """A terminal whose input, typed or pasted, may be anything, and which is let go of at once.
+    """A terminal that accepts any input, typed or pasted, and that closes at once.
 
-    The library's own loop ends, and the screen with it, at bytes that are no UTF-8, such as those
-    of a key of another encoding. At the end of the screen it lets a person wait for 0.2 s.
+    The library's own loop ends, and the screen with it, at bytes that are not UTF-8, such as those
+    of a key of another encoding. At the end of the screen it takes 0.2 s to close.
     """
 
     def __init__(self, app: App[Any], **options: Any) -> None:
-        """Take over the terminal of `app`; options as the library gives them."""
+        """Take over the terminal of `app`, with the library's options."""
         super().__init__(app, **options)
         self._end_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def run_input_thread(self) -> None:
-        """Read what is typed until the input is disabled; forget what is no text."""
+        """Read what is typed until the input is disabled; ignore bytes that are not text."""
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
         sources = (self.fileno, self._end_fd)
@@ -103,7 +101,7 @@ class Keyboard(LinuxDriver):
                     return  # the terminal is gone
                 if not typed:
                     return
-            # To the parser an empty text is the end of all.
+            # The parser takes an empty text for the end of the input.
             text = decode(typed)
             for message in (*(parser.feed(text) if text else ()), *parser.tick()):
                 self.process_message(message)
@@ -118,7 +116,7 @@ class Keyboard(LinuxDriver):
 _FOOT_LINES = 2
 _MESSAGE_S = 10.0
 _PATIENCE_S = 0.3
-# All that would end the process and leave the terminal as it is, but its own faults.
+# All signals that would end the process and leave the terminal as it is, except those of bugs.
 _ENDING = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -144,11 +142,11 @@ class Background:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any work is not done yet."""
+        """Whether any work goes on."""
         return any(thread.is_alive() for thread in self._threads)
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Return what `work` returns, or raise what it raises; called off, it is left to itself."""
+        """Return what `work` returns, or raise what it raises; a cancelled thread goes on."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[_Result] = loop.create_future()
 
@@ -180,24 +178,19 @@ class Background:
 
 
 class Trail(Record):
-    """The place of a person, and the places that Esc leads back to.
-
-    Attributes:
-        here: what is looked at.
-        before: what was looked at before, the latest last.
-    """
+    """The page on the screen, and the pages that Esc leads back to, the latest last."""
 
     here: PageState = field(default_factory=PageState)
     before: tuple[PageState, ...] = ()
 
     def entered(self, row: Row) -> Trail:
-        """Go where a row leads; stay where it leads nowhere."""
+        """Go to the target of a row, if it has one."""
         if not isinstance(row.target, Place):
             return self
         return Trail(self.here.at(row.target), (*self.before, self.here))
 
     def back(self) -> Trail:
-        """Take the filter away, or else go back."""
+        """Remove the filter, or else go back."""
         if self.here.words:
             return self.filtered("")
         return Trail(self.before[-1], self.before[:-1]) if self.before else self
@@ -223,7 +216,7 @@ class Trail(Record):
         return replace(self, here=replace(self.here, words=words, cursor=Cursor()))
 
     def reordered(self) -> Trail:
-        """Order rows by something else."""
+        """Order rows by the next of their orders."""
         return replace(self, here=self.here.reordered())
 
     def with_cursor(self, cursor: Cursor) -> Trail:
@@ -232,13 +225,12 @@ class Trail(Record):
 
 
 class TopScreen(App[None]):
-    """The screen; `app` has the keys.
+    """The screen without its keys.
 
     Attributes:
-        failure: why it ended by itself, None if it did not.
+        failure: the error that ended it, None for none.
         ended_by: the signal that ended it, 0 for none.
-        trail: where a person is.
-        is_idle: whether all that was asked for is done.
+        is_idle: whether no work is left.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -251,12 +243,7 @@ class TopScreen(App[None]):
     """
 
     def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
-        """Show what `source` sees.
-
-        Args:
-            source: asked from a thread, never two things at once.
-            use_cache: whether symbol tables are kept on disk between runs.
-        """
+        """Show the figures of `source`; `use_cache` keeps symbol tables on disk between runs."""
         super().__init__(Keyboard, ansi_color=True)
         self.animation_level = "none"
         self.failure: ProspectError | None = None
@@ -274,7 +261,7 @@ class TopScreen(App[None]):
         self._ramp = ASCII if os.environ.get("TERM") == "linux" else BLOCKS
 
     def is_working(self) -> bool:
-        """Wait for what is being saved; return whether a look goes on that nobody will see."""
+        """Wait for saves; return whether a page is still being computed, which nobody will see."""
         self._saves.wait()
         return self._looks.is_busy
 
@@ -287,7 +274,7 @@ class TopScreen(App[None]):
         yield PromptLine()
 
     def on_load(self) -> None:
-        """End in good order where a signal asks for it, from before the terminal is changed."""
+        """End in good order at a signal, from before the terminal is changed."""
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             loop.add_signal_handler(number, self._end_by, number)
@@ -298,16 +285,16 @@ class TopScreen(App[None]):
         self.run_worker(self._go_on())
 
     def on_resize(self) -> None:
-        """Draw for the new size, once the parts have theirs."""
+        """Draw for the new size, once the parts have their sizes."""
         self.call_after_refresh(self._draw if self._watch.picture else self._draw_beginning)
 
     def _draw_beginning(self) -> None:
-        """Show that it works, before there is a figure: names are read first."""
+        """Show that it works, before there are figures: names are read first."""
         if not self._watch.picture and self.is_running:
             self.query_one("#rows", Lines).show(draw_beginning(self.size.width))
 
     def _draw_all(self, _app: App[None]) -> None:
-        """Draw the whole screen, which another program may have used meanwhile."""
+        """Draw the whole screen again: another program may have used it."""
         for part in self.query(Lines):
             part.refresh()
         self.screen.refresh()
@@ -317,7 +304,7 @@ class TopScreen(App[None]):
         self.exit()
 
     async def _go_on(self) -> None:
-        """Take in, compute and draw, until the screen is closed."""
+        """Read records, compute and draw, until the screen is closed."""
         due_s = 0.0
         try:
             while True:
@@ -325,7 +312,7 @@ class TopScreen(App[None]):
                 is_due = time.monotonic() >= due_s
                 if is_due:
                     await self._take_in()
-                # Also where figures are due: the key's wake is forgotten by now.
+                # Also if figures are due: the key's wake was cleared above.
                 await self._do_jobs()
                 await self._look()
                 if is_due:
@@ -340,7 +327,7 @@ class TopScreen(App[None]):
             self.exit()
 
     async def _take_in(self) -> None:
-        """Take in what was recorded; meanwhile answer keys from the figures that there are."""
+        """Read new records; meanwhile answer keys from the present figures."""
         taking = asyncio.ensure_future(self._looks.run(self._watch.advance))
         try:
             while self._watch.picture and not taking.done():
@@ -356,7 +343,7 @@ class TopScreen(App[None]):
             taking.cancel()
 
     async def _do_jobs(self) -> None:
-        """Do what takes long and was asked for by a key."""
+        """Do the slow work that keys asked for."""
         while self._jobs:
             try:
                 self._say(await self._saves.run(self._jobs.pop(0)))
@@ -364,7 +351,7 @@ class TopScreen(App[None]):
                 self._say(str(error), is_warning=True)
 
     async def _look(self) -> None:
-        """Compute the page of where a person is by now, and draw it."""
+        """Compute the present page, and draw it."""
         page_state = self.trail.here
         picture = await self._looks.run(partial(self._watch.look, page_state))
         begin_s = time.thread_time()
@@ -388,17 +375,16 @@ class TopScreen(App[None]):
 
     @property
     def _mode(self) -> Mode:
-        """The settings of a person."""
         return Mode(self.trail.here.words, self._watch.is_frozen, self._watch.pause_s)
 
     @property
     def _seen(self) -> tuple[Picture, PageState] | None:
-        """The page that is looked at, None while it is being computed, and from where."""
+        """The page on the screen and its state, None while it is being computed."""
         picture, page_state = self._watch.picture, self.trail.here
         return (picture, page_state) if picture and picture.view == page_state.view else None
 
     def _draw(self) -> None:
-        """Show what is known; only lines that changed reach the terminal."""
+        """Show the present figures; only changed lines reach the terminal."""
         seen = self._seen
         if seen is None or not self.is_running:
             return
@@ -410,9 +396,9 @@ class TopScreen(App[None]):
             lines["rows"].show(draw_rows(picture, page_state, screen))
         else:
             limits = picture.figures.state.limits
-            lines["rows"].show(draw_help(limits, screen, self._help_top))
+            lines["rows"].show(help_lines(limits)[self._help_top :][: screen.rows])
         lines["status"].show([self._status(picture, page_state, screen.width)])
-        foot = draw_foot(picture, page_state, screen.width)
+        foot = draw_foot(picture.page, page_state.place, screen.width)
         self.query_one("#foot", Lines).show([foot])
 
     def _status(self, picture: Picture, page_state: PageState, width: int) -> list[Span]:
@@ -428,7 +414,7 @@ class TopScreen(App[None]):
         self._message_until = time.monotonic() + _MESSAGE_S
 
     def _go(self, trail: Trail) -> None:
-        """Go somewhere else, and draw it as soon as it is computed."""
+        """Go to another page, and draw it as soon as it is computed."""
         self._message_until = 0.0
         self.trail = trail
         self._wake.set()
@@ -436,7 +422,7 @@ class TopScreen(App[None]):
             self.set_timer(_PATIENCE_S, self._draw_patience)
 
     def _draw_patience(self) -> None:
-        """Show where it goes, where a page takes time."""
+        """Show the titles of a page that takes time."""
         picture, page_state = self._watch.picture, self.trail.here
         if picture and self._seen is None and self.is_running:
             head = draw_head(picture, page_state, Screen(self.size.width, 0), self._mode)
@@ -445,12 +431,7 @@ class TopScreen(App[None]):
             self.query_one("#status", Lines).show([])
 
 
-# What is known and shown: it asks the session for figures and computes the page that is seen.
-#
-# Its methods take long and run in threads: `look` may run at the same time as `advance` and sees
-# the figures before it; else one runs after the other.
-
-# New figures every so often, less often where they would cost more than this part of a CPU.
+# The pause between figures; longer if they would cost more than this part of a CPU.
 _PAUSE_S = 2.0
 _FIRST_PAUSE_S = 1.0
 _FIRST_S = 8.0
@@ -459,12 +440,15 @@ _BUDGET = 0.012
 
 
 class Watch:
-    """Figures, the page that was made of them, and what that cost.
+    """Figures of the session, the page that was made of them, and their cost.
+
+    Its methods are slow and run in threads. `look` may run at the same time as `advance`, and then
+    sees the figures before it; otherwise they run one at a time.
 
     Attributes:
-        is_frozen: new figures are taken in and not shown.
+        is_frozen: new figures are read but not shown.
         picture: the last page, None before the first.
-        pause_s: how long the pause before the next figures is.
+        pause_s: the pause before the next figures.
     """
 
     def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
@@ -474,13 +458,13 @@ class Watch:
         self._code = CodeMemory(use_cache)
         self._latest: LiveFigures | None = None
         self._shown: LiveFigures | None = None
-        # One item an effort: a list takes them from several threads.
+        # One item for each piece of work: several threads append.
         self._spent_s: list[float] = []
         self.pause_s = _FIRST_PAUSE_S
         self._news = ""
 
     def advance(self) -> str:
-        """Take in what was recorded; return what a person should know now, "" for nothing.
+        """Read new records; return news for the person at the screen, "" for none.
 
         Raises:
             ProspectError: nothing can be recorded any more.
@@ -493,22 +477,22 @@ class Watch:
         return news
 
     def look(self, page_state: PageState) -> Picture:
-        """Compute a page; `advance` was called before."""
+        """Compute a page, after the first `advance`."""
         begin_s = time.thread_time()
         if not self.is_frozen or self._shown is None:
             self._shown = self._latest
         if self._shown is None:
-            raise ValueError("nothing was taken in yet")
+            raise ValueError("no records were read yet")
         self.picture = take_picture(self._shown, page_state, self._code)
         self.spend(time.thread_time() - begin_s)
         return self.picture
 
     def save(self, path: str) -> str:
-        """Write all that is kept; see `LiveSource`."""
+        """Save a recording; see `LiveSource`."""
         return self._source.save(path)
 
     def clear(self) -> str:
-        """Forget all, also what is frozen."""
+        """Forget all figures, frozen ones too."""
         self._source.clear()
         self.is_frozen = False
         self.picture = self._shown = None
@@ -516,11 +500,11 @@ class Watch:
         return "Cleared: figures start from now."
 
     def spend(self, seconds: float) -> None:
-        """Add what drawing took."""
+        """Add the CPU time of drawing."""
         self._spent_s.append(seconds)
 
     def next_pause_s(self) -> float:
-        """Return how long to wait for new figures, after what the last ones cost."""
+        """Return the pause before new figures, by the cost of the last ones."""
         spent, self._spent_s = self._spent_s, []
         is_first = self._latest is not None and self._latest.span_s < _FIRST_S
         least = _FIRST_PAUSE_S if is_first else _PAUSE_S
@@ -531,10 +515,10 @@ class Watch:
 
 
 class LiveSource(Protocol):
-    """The session, asked for one thing at a time, but not always from the same thread."""
+    """The session: called once at a time, but not always from the same thread."""
 
     def advance(self) -> LiveState:
-        """Take in what was recorded since the last call, and return everything.
+        """Read the records since the last call, and return everything.
 
         Raises:
             ProspectError: nothing can be recorded any more.
@@ -542,7 +526,7 @@ class LiveSource(Protocol):
         ...
 
     def save(self, path: str) -> str:
-        """Write all that is kept as a recording, and return a sentence that says so.
+        """Write the records that are kept as a recording, and return a sentence about it.
 
         Raises:
             ProspectError: it cannot be written.
@@ -550,7 +534,7 @@ class LiveSource(Protocol):
         ...
 
     def clear(self) -> None:
-        """Forget what was seen and start again."""
+        """Forget all figures and start again."""
         ...
 
 
@@ -586,13 +570,13 @@ class TopApp(TopScreen):
     ]
 
     def action_move(self, step: int) -> None:
-        """Choose another row, or go on reading."""
+        """Choose another row, or scroll lines of text."""
         if self._help_top != HELP_CLOSED:
-            last = max(help_height(self._limits) - self._height, 0)
+            last = max(len(help_lines(self._limits)) - self._height, 0)
             self._help_top = min(max(self._help_top + step, 0), last)
         elif self._seen:
-            picture, stand = self._seen
-            rows, cursor = picture.page.rows, stand.cursor
+            picture, page_state = self._seen
+            rows, cursor = picture.page.rows, page_state.cursor
             if picture.page.is_text:
                 cursor = cursor.scrolled(rows, step, self._height)
             else:
@@ -613,12 +597,13 @@ class TopApp(TopScreen):
     def action_enter(self) -> None:
         """Look inside the chosen row."""
         if self._seen and self._help_top == HELP_CLOSED:
-            picture, stand = self._seen
-            if not picture.page.is_text and stand.cursor.row < len(picture.page.rows):
-                self._go(self.trail.entered(picture.page.rows[stand.cursor.row]))
+            picture, page_state = self._seen
+            row = page_state.cursor.row
+            if not picture.page.is_text and row < len(picture.page.rows):
+                self._go(self.trail.entered(picture.page.rows[row]))
 
     def action_leave(self) -> None:
-        """Close the help, take the filter away, or go back."""
+        """Close the help, remove the filter, or go back."""
         if self._help_top != HELP_CLOSED:
             self.action_help()
         else:
@@ -633,11 +618,11 @@ class TopApp(TopScreen):
         self._go(self.trail.numbered(number))
 
     def action_order(self) -> None:
-        """Order rows by the next thing that they can be ordered by."""
+        """Order rows by the next of their orders."""
         self._go(self.trail.reordered())
 
     def action_freeze(self) -> None:
-        """Freeze the screen, or let it go on."""
+        """Freeze the screen, or unfreeze it."""
         self._watch.is_frozen = not self._watch.is_frozen
         self._wake.set()
 
@@ -648,7 +633,7 @@ class TopApp(TopScreen):
         self._draw()
 
     def action_clear(self) -> None:
-        """Forget what was seen."""
+        """Forget all figures."""
         self._do(self._watch.clear)
 
     def _do(self, job: Callable[[], str]) -> None:
@@ -664,7 +649,7 @@ class TopApp(TopScreen):
         if not path:
             return
         if Path(path).is_dir():
-            # Nobody wants to be asked whether to replace it.
+            # A directory cannot be replaced, so there is no question.
             self._say(f"'{path}' is a directory: say which file in it", is_warning=True)
             self._draw()
         elif os.path.lexists(path):
@@ -675,20 +660,13 @@ class TopApp(TopScreen):
     def action_filter(self) -> None:
         """Ask for letters that names must have."""
         if self.trail.here.place.page in PAGES:
-            before = self.trail
 
             def changed(words: str) -> None:
                 self._go(self.trail.filtered(words))
 
-            self._ask(
-                Question(
-                    "only names with: ",
-                    before.here.words,
-                    done=changed,
-                    changed=changed,
-                    dropped=partial(self._go, before.filtered("")),
-                )
-            )
+            dropped = partial(self._go, self.trail.filtered(""))
+            words = self.trail.here.words
+            self._ask(Question("only names with: ", words, changed, changed, dropped))
 
     def _ask(self, question: Question) -> None:
         self.query_one("#foot").display = False
@@ -701,8 +679,8 @@ class TopApp(TopScreen):
     def on_row_lines_clicked(self, event: RowLines.Clicked) -> None:
         """Choose the row that was clicked; enter it at the second click."""
         if self._seen:
-            _, stand = self._seen
-            self.action_move(stand.cursor.top + event.line - stand.cursor.row)
+            cursor = self._seen[1].cursor
+            self.action_move(cursor.top + event.line - cursor.row)
             if event.is_double:
                 self.action_enter()
 

@@ -1,6 +1,6 @@
-"""The lines of every part of the screen, of a picture and of where a person is in it.
+"""The lines of every part of the screen, for a picture and the state of its page.
 
-Those above and below the rows say where, how long, how busy, at what cost; and which keys.
+Lines above and below the rows have the place, the time, the load, the cost, and the keys.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WAITING = "Waiting for the first samples ..."
 _BEGINNING = "  Sampling. The names of functions are being read ..."
 _PATIENCE = "  One moment ..."
 _LEAVE = "  q quits"
-# The help: meaning of figures, keys, and what cannot be seen.
+# The help: the meaning of figures, and the keys.
 HELP = (
     "prospect top samples every CPU and shows where its time goes.",
     "",
@@ -127,12 +127,12 @@ class Screen(NamedTuple):
 
 
 def draw_beginning(width: int) -> list[list[Span]]:
-    """Return what is shown before the first figures."""
+    """Return the lines before the first figures."""
     return [[], [Span(fitted(_BEGINNING, width))], [], [Span(fitted(_LEAVE, width), FAINT)]]
 
 
 def draw_patience(width: int) -> list[list[Span]]:
-    """Return what is shown instead of rows that take long."""
+    """Return the lines in place of rows that take time."""
     return [[], [Span(fitted(_PATIENCE, width))]]
 
 
@@ -178,7 +178,7 @@ def draw_rows(picture: Picture, page_state: PageState, screen: Screen) -> list[l
 
 
 def _widest(page: Page) -> int:
-    """Return how wide the widest name of a page is, before anything of it is escaped."""
+    """Return the width of the widest name of a page, before it is escaped."""
     return max((cell_len(row.lead + row.name) for row in page.rows), default=0)
 
 
@@ -193,7 +193,7 @@ def _why_empty(picture: Picture, page_state: PageState) -> str:
 
 
 def draw_status(picture: Picture, page_state: PageState, width: int) -> list[Span]:
-    """Say in words what the chosen row takes, and how sure that is."""
+    """Return the chosen row's time and its error in words."""
     page, at = picture.page, page_state.cursor.row
     if page.is_text:
         return [Span(fitted(page.note if page.rows else "", width), FAINT)]
@@ -221,34 +221,19 @@ def _full_name(row: Row) -> str:
     return f"{row.name}{place}{process}"
 
 
-def draw_foot(picture: Picture, page_state: PageState, width: int) -> list[Span]:
-    """Name the keys."""
-    return foot_line(picture.page, page_state.place, width)
-
-
 def draw_message(text: str, width: int, *, is_warning: bool) -> list[Span]:
     """Return a sentence about what has just been done."""
     return [Span(fitted(text, width), WARNING if is_warning else BOLD)]
 
 
-def draw_help(limits: tuple[str, ...], screen: Screen, top: int) -> list[list[Span]]:
-    """Return the part of the help that fits, from line `top` on."""
-    return help_lines(limits)[top : top + screen.rows]
-
-
 def draw_help_status(limits: tuple[str, ...], rows: int, top: int) -> str:
-    """Say how the help is read and closed."""
-    more = "↓ goes on. " if help_height(limits) > top + rows else ""
+    """Return how to read on in the help, and how to close it."""
+    more = "↓ goes on. " if len(help_lines(limits)) > top + rows else ""
     return f"{more}Esc or ? closes the help."
 
 
-def help_height(limits: tuple[str, ...]) -> int:
-    """Return how many lines the help has."""
-    return len(help_lines(limits))
-
-
 def interval_words(row: Row, scale: Scale, *, is_short: bool = False) -> str:
-    """Say a row's time and how sure it is, in words; `is_short` for a narrow screen."""
+    """Return a row's time and its interval in words; `is_short` for a narrow screen."""
     percent = 100.0 / scale.span_s
     digits = bar_digits(row.half_width_s * percent)
     if not math.isnan(row.blocked_s):
@@ -265,7 +250,7 @@ def interval_words(row: Row, scale: Scale, *, is_short: bool = False) -> str:
 
 
 def _waiting_words(row: Row, percent: float) -> str:
-    """Say how long a row was blocked and, of threads, what else they did."""
+    """Return how long a row was blocked and, for threads, how they spent their other time."""
     blocked = f"blocked {row.blocked_s * percent:.1f} % of the time"
     if math.isnan(row.seconds):
         return blocked
@@ -274,7 +259,7 @@ def _waiting_words(row: Row, percent: float) -> str:
 
 
 def help_lines(limits: tuple[str, ...]) -> list[list[Span]]:
-    """Return the page of help, with what cannot be seen here below it."""
+    """Return the page of help, followed by the limits of this session."""
     lines = [[Span(line, KEY if not number else PLAIN)] for number, line in enumerate(HELP)]
     if limits:
         lines += [[Span("")], [Span("What cannot be seen here:", KEY)]]
@@ -283,12 +268,11 @@ def help_lines(limits: tuple[str, ...]) -> list[list[Span]]:
 
 
 class Mode(Record):
-    """The settings of a person.
+    """The state of the screen besides its page.
 
     Attributes:
         words: the filter, "" for none.
-        is_frozen: the screen does not change.
-        pause_s: how long figures stay before new ones come.
+        pause_s: the pause between figures.
     """
 
     words: str = ""
@@ -297,15 +281,19 @@ class Mode(Record):
 
 
 def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
-    """Say what is sampled, how, for how long, and what that costs."""
+    """Return the line on the host, the sampling, its time and its cost."""
     run, state = figures.profile.run, figures.state
-    host = _whom(figures, width)
+    # The followed processes, else the machine.
+    host = state.followed or run.hostname or "this machine"
+    host = fitted(host, min(cell_len(host), max(width // 3, 24) if state.followed else 24))
     event = run.events[figures.event_index]
+    hits = figures.design.hits
+    samples = int(hits[figures.is_shown].sum() if state.followed else hits.sum())
     facts = [
         f"{run.cpus} CPU{'s' if run.cpus != 1 else ''}",
         f"{event.frequency_hz:.0f} Hz",
         _clock(figures.span_s),
-        f"{_samples(figures):,} samples",
+        f"{samples:,} samples",
     ]
     right = _cost(figures, mode, width)
     if state.lost:
@@ -322,25 +310,14 @@ def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
     return ends_apart(left, right, width)
 
 
-def _whom(figures: LiveFigures, width: int) -> str:
-    """Return who is followed, else the machine's name."""
-    name = figures.state.followed or figures.profile.run.hostname or "this machine"
-    return fitted(name, min(cell_len(name), max(width // 3, 24) if figures.state.followed else 24))
-
-
-def _samples(figures: LiveFigures) -> int:
-    hits = figures.design.hits
-    return int(hits[figures.is_shown].sum() if figures.state.followed else hits.sum())
-
-
 def _cost(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
-    """Say what looking costs, and how rarely figures come if it costs much."""
+    """Return the cost of this program, and the pause between figures if it is long."""
     state = figures.state
     is_known = state.sampling_cpu_percent > 0 and width >= _WIDE
     taking = f" + sampling {state.sampling_cpu_percent:.1f}" if is_known else ""
     cost = f"cost: itself {state.own_cpu_percent:.1f}{taking} % of a CPU"
     is_costly = state.own_cpu_percent > _COSTLY_PERCENT
-    # Beginning costs more than going on.
+    # The start costs more than the rest.
     if is_costly and figures.span_s <= _BEGINNING_S:
         return [Span(f"{cost} to begin", FAINT)]
     spans = [Span(cost, WARNING if is_costly else FAINT)]
@@ -356,10 +333,7 @@ def _clock(seconds: float) -> str:
 
 
 def busy_line(figures: LiveFigures, width: int) -> list[Span]:
-    """Say how busy the CPUs were, and with what: shares of all CPUs' time.
-
-    The followed processes took shares of one CPU, as in the rows.
-    """
+    """Return the load by mode: shares of all CPUs' time; for followed processes, of one CPU's."""
     is_all = not figures.state.followed
     whole_s = figures.span_s * (max(figures.profile.run.cpus, 1) if is_all else 1)
     by_mode = figures.seconds_by_mode / whole_s * 100.0
@@ -382,7 +356,7 @@ def busy_line(figures: LiveFigures, width: int) -> list[Span]:
 
 
 def tab_line(place: Place, mode: Mode, width: int) -> list[Span]:
-    """Show the pages side by side, the way here, and the filter."""
+    """Return the titles of the pages, the choices on the way here, and the filter."""
     spans: list[Span] = []
     for step in place.trail:
         spans += [Span(fitted(step, min(cell_len(step), max(width // 4, 8))), BOLD), Span(" > ")]
@@ -399,8 +373,8 @@ def tab_line(place: Place, mode: Mode, width: int) -> list[Span]:
     return ends_apart(spans, [Span("only ", FAINT), Span(f"/{text}/", WARNING)], width)
 
 
-def foot_line(page: Page, place: Place, width: int) -> list[Span]:
-    """Name the keys; those that matter least go if there is no room."""
+def draw_foot(page: Page, place: Place, width: int) -> list[Span]:
+    """Return the names of the keys, without the least important ones if there is no room."""
     can_enter = any(row.target for row in page.rows)
     is_table = place.page in PAGES
     keys = [

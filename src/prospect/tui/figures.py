@@ -1,4 +1,4 @@
-"""A state as columns of hits, which every page of the screen groups and adds up.
+"""The state of a session as columns of hits, which every page of the screen groups and adds up.
 
 Time, modes and error bars are those of the report on the same profile.
 """
@@ -27,20 +27,17 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
 
 BUCKET_S = 2
-BUCKETS = 30
-"""How many stretches of `BUCKET_S` a row's history has: the last minute."""
+BUCKETS = 30  # stretches of `BUCKET_S` in a row's history: the last minute
 
 
 class LiveFigures(Record):
     """One state, completed; columns are of its hits [h].
 
     Attributes:
-        state: as it came.
-        profile: its profile, completed.
-        event_index: the event that is shown: the first with time and a hit.
+        profile: that of the state, completed.
+        event_index: the event that is shown: the first with time and a sample.
         mode: i64[h] MODE_*.
         function: i64[h] rows of the profile's functions.
-        is_idle: bool[h] the CPU had nothing to do.
         is_shown: bool[h] hits of the event that are not idle, of processes that are followed.
     """
 
@@ -49,7 +46,6 @@ class LiveFigures(Record):
     event_index: int
     mode: NDArray[np.int64]
     function: NDArray[np.int64]
-    is_idle: NDArray[np.bool_]
     is_shown: NDArray[np.bool_]
 
     @cached_property
@@ -59,7 +55,7 @@ class LiveFigures(Record):
 
     @cached_property
     def turns(self) -> TurnAccount | None:
-        """The turns of the last interval, of what is followed; None without any."""
+        """The turns of the followed processes in the last interval; None without any."""
         part = self.state.part
         if part is None or part.turns is None:
             return None
@@ -68,7 +64,7 @@ class LiveFigures(Record):
 
     @property
     def span_s(self) -> float:
-        """How long the time is that the figures are of; never 0."""
+        """The time that the figures cover; never 0."""
         return max(self.profile.run.wall_seconds or self.state.kept_s, 1e-9)
 
     @property
@@ -78,13 +74,13 @@ class LiveFigures(Record):
 
     @property
     def is_interrupt(self) -> NDArray[np.bool_]:
-        """Which hits interrupted their process, bool[h], and are not its doing."""
+        """Which hits are of interrupts, bool[h]: their process did not cause them."""
         interrupts: NDArray[np.bool_] = self.mode == MODE_INTERRUPT
         return interrupts
 
     @property
     def seconds_by_mode(self) -> NDArray[np.float64]:
-        """Return the time of each mode without idle, f64[MODE_COUNT]."""
+        """The time of each mode without idle, f64[MODE_COUNT]."""
         shown = self.is_shown
         sums = np.bincount(self.mode[shown], self.seconds[shown], MODE_COUNT)
         return sums.astype(np.float64)
@@ -101,10 +97,10 @@ class LiveFigures(Record):
 
     @cached_property
     def recent(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """The hit and the bucket of each sample of the last minute, i64[n], and where it begins.
+        """The hit and the bucket of each sample of the last minute, i64[n], and the first bucket.
 
-        Buckets stand still in time, so that a history does not flicker; the one that is not over
-        yet is left out. Buckets before the last number have not been seen.
+        Buckets have fixed times, so that a history does not flicker; the one that has not ended is
+        left out. Those before the first bucket were not seen.
         """
         samples = self.profile.samples
         nothing = np.empty(0, np.int64)
@@ -133,7 +129,7 @@ class LiveFigures(Record):
 
 
 def live_figures(state: LiveState) -> LiveFigures:
-    """Complete a state's profile and find what each of its hits is."""
+    """Complete a state's profile and classify its hits."""
     profile = complete(state.profile)
     hits = profile.hits
     present = distinct(hits.event).tolist()
@@ -146,7 +142,6 @@ def live_figures(state: LiveState) -> LiveFigures:
         event_index=event_index,
         mode=hit_modes(profile),
         function=profile.locations.function_index.take(hits.location_index).astype(np.int64),
-        is_idle=is_idle,
         is_shown=(hits.event == event_index)
         & ~is_idle
         & _followed(state, profile).take(hits.process_index),

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 # Digits of the largest pid, PID_MAX_LIMIT in include/linux/threads.h.
 _DIGITS = 7
 KERNEL_PATH = "[kernel.kallsyms]"
+# The owner of interrupts' time; the kernel's names of processes are shorter.
 INTERRUPTS = "[all interrupts]"
-"""The owner of interrupts' time. The kernel's names of processes are shorter."""
 
 
 class Group(NamedTuple):
@@ -60,7 +60,7 @@ class Group(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """Distinct names, interrupts after them, and the one that each hit counts for, i64[h]."""
+    """Distinct names, interrupts after them, and the name of each hit, i64[h]."""
 
     distinct: list[str]
     number: NDArray[np.int64]
@@ -73,7 +73,7 @@ def _with_interrupts(figures: LiveFigures, dimension: str) -> _Names:
 
 
 def function_of(profile: Profile, function: int) -> Function:
-    """Return what a row of the functions is, whatever row it has next time."""
+    """Return the identity of a row of the functions, which outlives refreshes."""
     functions = profile.functions
     path = profile.objects.path[int(functions.object_index[function])]
     name = functions.name[function]
@@ -87,7 +87,7 @@ def function_of(profile: Profile, function: int) -> Function:
 
 
 def place_label(path: str) -> str:
-    """Return what a function's object is called in a column."""
+    """Return the name of a function's object in a column."""
     return "kernel" if path == KERNEL_PATH else object_label(path)
 
 
@@ -141,7 +141,7 @@ def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -
 
 
 def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
-    """Return by name the process that took most, how many more have its name, and its service."""
+    """Return by name the busiest process, the number of others of that name, and its service."""
     processes = figures.profile.processes
     index = figures.profile.hits.process_index[chosen]
     hits = np.bincount(index, figures.design.hits[chosen], len(processes))
@@ -183,7 +183,7 @@ def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -
 
 
 def _by_entry_reason(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
-    """Group kernel time by entry reason; time in user mode is one row, so that all adds up."""
+    """Group kernel time by entry reason; user mode is one row, so that the rows add up."""
     entry_reasons = figures.profile.entry_reasons
     labels = [
         entry_reason_label(int(kind), name)
@@ -223,7 +223,7 @@ GROUPS: dict[str, Callable[[LiveFigures, Place, NDArray[np.bool_]], Group]] = {
 
 
 def in_scope(figures: LiveFigures, place: Place) -> NDArray[np.bool_]:
-    """Return bool[h]: the hits that a place is about."""
+    """Return bool[h]: the hits of a place."""
     profile, hits = figures.profile, figures.profile.hits
     chosen = np.ones(len(hits), np.bool_)
     if place.process == INTERRUPTS:
@@ -245,7 +245,7 @@ def _equal(names: Sequence[str], wanted: str) -> NDArray[np.bool_]:
 
 
 def of_pid(profile: CompleteProfile, words: str) -> NDArray[np.bool_]:
-    """Return bool[p]: the processes whose number `words` are; none where they are no number."""
+    """Return bool[p]: the process whose pid `words` are; none if they are not a number."""
     pid = profile.processes.pid
     number = int(words) if words.isdecimal() and words.isascii() and len(words) <= _DIGITS else -1
     found: NDArray[np.bool_] = (pid == number) & (pid > 0)
@@ -253,9 +253,9 @@ def of_pid(profile: CompleteProfile, words: str) -> NDArray[np.bool_]:
 
 
 def fitting(figures: LiveFigures, page: str, words: str) -> NDArray[np.bool_]:
-    """Return bool[h]: the hits in rows with `words` in a name that their page shows.
+    """Return bool[h]: the hits in rows of a page with `words` in a name.
 
-    The number of a process that has hits is that process, whatever names have these digits.
+    The pid of a process with hits selects that process, not names with these digits.
     """
     profile, hits = figures.profile, figures.profile.hits
     words = words.casefold()

@@ -1,7 +1,7 @@
 """Lines of a fixed width made of spans of text, with untrusted text made inert.
 
-Nothing here is markup: a name such as ``[red]`` is five columns of text. The few styles are the
-terminal's own 16 colours, so that they fit light and dark.
+Nothing here is markup: a name such as ``[red]`` is five columns of text. Styles use the terminal's
+own 16 colours, which suit light and dark backgrounds.
 """
 
 from __future__ import annotations

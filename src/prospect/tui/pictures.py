@@ -1,4 +1,4 @@
-"""What the screen shows at one moment: where a person is, the page there, and the chosen row.
+"""The pages of the screen, the state of a page, and the chosen row.
 
 That row stays chosen, and stays on its line, while the rows around it move.
 """
@@ -91,7 +91,7 @@ def calls_page(figures: LiveFigures, place: Place, function: Function) -> Page:
 
 
 def _note(tree: CallTree, place: Place, *, by_pointers: bool) -> str:
-    """Say what a tree leaves out."""
+    """Return a note on the limits of a tree, "" for none."""
     if place.page != CALLERS:
         return "" if len(tree) > 1 else _CALLS_NOTHING
     if not by_pointers:
@@ -114,7 +114,8 @@ def _rows(graph: CallGraph, tree: CallTree, place: Place) -> tuple[Row, ...]:
     )
     leads = _leads(tree, "←" if place.page == CALLERS else "→")
     for (parent, frame, hits, seconds), half, lead in zip(columns, halves, leads, strict=True):
-        keys.append(((keys[parent] if parent >= 0 else ()), frame_key(graph, frame)))
+        path = graph.object_path(frame)
+        keys.append((keys[parent] if parent >= 0 else (), (graph.labels[frame], path)))
         target = None
         if functions[frame] >= 0 and parent >= 0:
             function = function_of(graph.profile, functions[frame])
@@ -123,7 +124,7 @@ def _rows(graph: CallGraph, tree: CallTree, place: Place) -> tuple[Row, ...]:
             Row(
                 key=keys[-1],
                 name=tree.labels[frame],
-                place=place_label(graph.object_path(frame)),
+                place=place_label(path),
                 paint=KERNEL if is_kernel[frame] else USER,
                 lead=lead,
                 hits=hits,
@@ -135,15 +136,10 @@ def _rows(graph: CallGraph, tree: CallTree, place: Place) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def frame_key(graph: CallGraph, frame: int) -> Key:
-    """Return what a frame is, whatever row it has next time."""
-    return (graph.labels[frame], graph.object_path(frame))
-
-
 def _leads(tree: CallTree, arrow: str) -> list[str]:
-    """Return what is drawn before each row's name: lines where ways part, else an arrow.
+    """Return the characters before each row's name: lines if its caller has siblings, and an arrow.
 
-    Most of a tree is one way, which would leave the screen if each step were a step to the right.
+    An only child is not indented: most of a tree is one path, which would leave the screen.
     """
     parents: list[int] = tree.parent.tolist()
     last = {parent: row for row, parent in enumerate(parents)}
@@ -175,10 +171,7 @@ _NO_TURNS = (
 
 
 def turns_page(figures: LiveFigures, words: str) -> Page:
-    """Return the turns of the last interval, those with most time first.
-
-    Only programs and kinds with the letters of `words` are on it.
-    """
+    """Return the turns of the last interval whose program or kind contains `words`."""
     account = figures.turns
     if account is None or not account.kinds:
         note = _NO_SWITCHES if figures.profile.threads is None else _NO_TURNS
@@ -197,12 +190,12 @@ def turns_page(figures: LiveFigures, words: str) -> Page:
 
 
 class Cursor(Record):
-    """Which row is chosen.
+    """The chosen row.
 
     Attributes:
         row: its place among the rows.
         top: the place of the first row on the screen.
-        key: who it is; None until a person has moved it: it is then the first row.
+        key: its identity; None until a person has moved it: it is then the first row.
     """
 
     row: int = 0
@@ -217,14 +210,14 @@ class Cursor(Record):
         return replace(self, row=row, key=rows[row].key).within(len(rows), height)
 
     def scrolled(self, rows: Sequence[Row], step: int, height: int) -> Cursor:
-        """Move lines that are read, and have no chosen row, by `step`."""
+        """Scroll lines of text, which have no chosen row, by `step`."""
         if not rows:
             return Cursor()
         top = min(max(self.top + step, 0), max(len(rows) - height, 0))
         return Cursor(top, top, rows[top].key)
 
     def opened(self, rows: Sequence[Row], line: int, height: int) -> Cursor:
-        """Show lines around `line` at first; later the same lines again, whatever came between."""
+        """Show lines around `line` at first, and later the same lines again."""
         if self.key is None:
             return Cursor().scrolled(rows, line - height // 3, height)
         return self.followed(rows, height)
@@ -236,7 +229,7 @@ class Cursor(Record):
         line = self.row - self.top
         found = next((at for at, row in enumerate(rows) if row.key == self.key), None)
         if found is None:
-            # It is gone, for now: the cursor waits on its line for it to come back.
+            # The row is gone for now: the cursor waits on its line for it to come back.
             return self.within(len(rows), height)
         return replace(self, row=found, top=max(found - line, 0)).within(len(rows), height)
 
@@ -249,12 +242,11 @@ class Cursor(Record):
 
 
 class PageState(Record):
-    """A page, and how it is looked at.
+    """A page with its filter, its order of rows and its chosen row.
 
     Attributes:
         words: the filter of a table.
         order: of `table_pages.orders_of` its page.
-        cursor: the chosen row.
     """
 
     place: Place = field(default_factory=Place)
@@ -264,7 +256,7 @@ class PageState(Record):
 
     @property
     def view(self) -> tuple[Place, str, str]:
-        """The parts that decide which rows there are; the cursor does not."""
+        """The parts that decide the rows; the cursor does not."""
         return self.place, self.words, self.order
 
     def reordered(self) -> PageState:
@@ -274,7 +266,7 @@ class PageState(Record):
         return replace(self, order=order, cursor=Cursor())
 
     def at(self, place: Place) -> PageState:
-        """Return another place, in the same order as far as its rows have it."""
+        """Return another place, in the same order if its rows have it."""
         orders = orders_of(place.page)
         return PageState(place, order=self.order if self.order in orders else orders[0])
 
@@ -305,7 +297,7 @@ def take_picture(figures: LiveFigures, page_state: PageState, code: CodeMemory) 
     return Picture(page_state.view, figures, page)
 
 
-# The pages of `prospect top` for threads without a CPU, and for the stacks of a thread's waits.
+# The pages of waiting threads, and of the stacks of their waits.
 #
 # Times are those of the report's section on waiting, added up over threads of one name.
 
@@ -320,7 +312,7 @@ Name = tuple[str, str]
 
 
 def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
-    """Return threads by what they did, those that ran longest first: they are of busy programs."""
+    """Return the times of threads by name; threads that ran longest are first by default."""
     threads = figures.profile.threads
     if threads is None:
         return Page((), note=NO_SWITCHES)
@@ -332,7 +324,9 @@ def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
         rows = _waiting_rows(figures.profile, threads, place, chosen & followed)
     else:
         rows = _waiting_rows(figures.profile, threads, place, followed)
-        rows = [one for one in rows if any(words in name.casefold() for name in _whose(one))]
+        rows = [
+            row for row in rows if any(words in name.casefold() for name in (row.name, row.process))
+        ]
     rows.sort(key=_SORT_KEYS.get(view.order, _SORT_KEYS[BY_TIME]))
     shown = tuple(rows[:_MOST_THREADS])
     return Page(
@@ -354,7 +348,7 @@ _SORT_KEYS: dict[str, Callable[[Row], tuple[object, ...]]] = {
 def _waiting_rows(
     profile: CompleteProfile, threads: ThreadTimes, place: Place, chosen: NDArray[np.bool_]
 ) -> list[Row]:
-    """Return a row for each name of threads; `chosen`, bool[p + 1], of these processes alone."""
+    """Return a row for each name of threads of the `chosen` processes, bool[p + 1]."""
     members: dict[Name, list[int]] = {}
     is_chosen = chosen.take(threads.process_index).tolist()
     for row, name in enumerate(_names(profile, threads)):
@@ -381,12 +375,8 @@ def _waiting_rows(
 
 
 def _followed(figures: LiveFigures) -> NDArray[np.bool_]:
-    """Say of processes, bool[p + 1], whether they are followed; the last is one not known."""
+    """Return whether processes are followed, bool[p + 1]; the last one is an unknown process."""
     return np.append(figures.is_followed, not figures.state.followed)
-
-
-def _whose(row: Row) -> Name:
-    return row.name, row.process
 
 
 def _names(profile: CompleteProfile, threads: ThreadTimes) -> list[Name]:
@@ -402,7 +392,7 @@ def _is_in(name: Name, place: Place) -> bool:
 
 
 def wait_stacks_page(figures: LiveFigures, place: Place) -> Page:
-    """Return where the threads of a name were blocked: who waited, and below who called it."""
+    """Return the stacks in which threads of a name were blocked, innermost functions first."""
     profile, threads = figures.profile, figures.profile.threads
     if threads is None:
         return Page((), note=NO_SWITCHES)

@@ -1,6 +1,6 @@
-"""Where a person is on the screen, and the rows there.
+"""Places and rows of the screen.
 
-A place is a page, and the part of the samples that it is of. A row has an identity that outlives
+A place is a page and the part of the samples that it shows. A row has an identity that outlives
 refreshes.
 """
 
@@ -41,12 +41,12 @@ class Row(NamedTuple):
     """A row of a page; a tuple, as hundreds are made with each refresh.
 
     Attributes:
-        key: who it is, from one refresh to the next.
-        name: the text of its widest column; hostile, as all that follows.
-        process: whose time it is, "" where the page has no such column.
+        key: its identity, the same after a refresh.
+        name: the text of its widest column; untrusted, as the texts after it.
+        process: the process of its time, "" if the page has no such column.
         place: the object of a function, the processes of a name.
         paint: `USER`, `KERNEL`, `INTERRUPT`, `HOT`, or "" for no colour.
-        lead: what a tree draws before the name.
+        lead: the lines of a tree before the name.
         hits: samples.
         seconds: their time; NaN for none.
         half_width_s: half of its 95 % interval; NaN if it is not known.
@@ -55,7 +55,7 @@ class Row(NamedTuple):
         ready_s: time without a CPU, although it could have gone on; NaN if it is not known.
         blocked_s: time in which it waited for anything else; the same.
         is_like_above: ties with the row above.
-        target: what Enter leads to, None for nothing.
+        target: the place that Enter leads to, None for none.
     """
 
     key: Key
@@ -80,12 +80,12 @@ class Page(Record):
 
     Attributes:
         rows: those that are shown.
-        more: how many rows there are besides these.
+        more: the number of further rows.
         more_s: their time.
-        is_text: rows are lines to be read, without figures.
+        is_text: rows are lines of text, without figures.
         title: above lines of text.
-        opens_at: which line of text is to be seen first, though not at the top.
-        note: a note on the page, "" for nothing.
+        opens_at: the line of text to show at first, though not at the top.
+        note: a note on the page, "" for none.
     """
 
     rows: tuple[Row, ...]
@@ -107,9 +107,9 @@ class EntryReason(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function by what it is, not by its row: rows change with every refresh.
+    """The identity of a function; its row changes with every refresh.
 
-    `address` is 0 and `source` is the reason where a function has no name.
+    If a function has no name, `address` is 0 and `source` is the reason.
     """
 
     name: str
@@ -120,12 +120,12 @@ class Function(NamedTuple):
 
 
 class Place(Record):
-    """A page.
+    """A page and the part of the samples that it shows.
 
     Attributes:
         page: of `PAGES` or, with a function, of `DETAILS`; `WAIT_STACKS` of a thread's name.
-        process: only what processes of this name did; "" for all.
-        thread: only what threads of this name did; "" for all.
+        process: only processes of this name; "" for all.
+        thread: only threads of this name; "" for all.
         entry_reason: only kernel time for this reason; None for all time.
         function: the function whose details are shown, None on the pages of tables.
     """

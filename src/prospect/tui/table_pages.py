@@ -1,15 +1,13 @@
 """The pages with tables (functions, processes, entry reasons, threads): their rows and columns.
 
-Each hit is in one row at most, so that rows add up, and their error bars are those of the report.
-A process does not cause its interrupts: they are their own row next to the processes, as in
-the report.
+Each hit is in one row at most, so that rows add up; their error bars are those of the report. A
+process does not cause its interrupts: they have a row of their own, as in the report.
 
-The narrower the terminal, the less a row says: who it is and what it takes, with its error bar,
-stays longest.
+On a narrow terminal rows have fewer columns; the name, the time and its error bar stay longest.
 
-The instructions of a function with its hits are the lines of ``prospect annotate``, at this moment.
-The code is read once, from the image that is mapped on this machine or from the running kernel's
-memory; hits are new each time.
+The instructions of a function with its samples are the lines of ``prospect annotate``. The code is
+read once, from the image that is mapped on this machine or from the running kernel's memory;
+samples are new each time.
 """
 
 from __future__ import annotations
@@ -116,22 +114,21 @@ _LEAST_USUAL_NAME, _NAME_STEP = 32, 16
 _NEVER = 10_000
 _WIDE, _WIDER, _WIDEST = 110, 120, 150
 BLOCKS = " ▁▂▃▄▅▆▇█"
-ASCII = " .:-=+*#%"
-"""For terminals whose font has no blocks."""
+ASCII = " .:-=+*#%"  # for terminals whose font has no blocks
 
-# If the most is less, the line stays low: a single hit is no peak.
+# If the largest number is less, the line stays low: a single sample is no peak.
 _LEAST_FULL = 8
 
 
 def orders_of(page: str) -> tuple[str, ...]:
-    """Return what the rows of a page can be ordered by, the usual first."""
+    """Return the orders of the rows of a page, the usual one first."""
     if page == WAITING:
         return (BY_TIME, BY_READY, BY_BLOCKED, BY_NAME)
     return (BY_TIME, BY_RECENT, BY_NAME)
 
 
 class View(NamedTuple):
-    """How a table is looked at: `words` is the filter."""
+    """The filter of a table, and the order of its rows."""
 
     words: str = ""
     order: str = BY_TIME
@@ -158,7 +155,7 @@ def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
 def _shown(
     group: Group, every: Breakdown, history: NDArray[np.int64], view: View
 ) -> tuple[NDArray[np.int64], list[Row]]:
-    """Return which rows are shown, the first one first, and these rows without figures."""
+    """Return the numbers of the rows that are shown, in order, and these rows without figures."""
     heaviest = np.arange(len(every))
     if view.order == BY_RECENT:
         recent = np.maximum(history[:, -_RECENT_BUCKETS:], 0).sum(axis=1)
@@ -200,7 +197,7 @@ def _with_figures(
 
 
 class _Column(NamedTuple):
-    """A column: what it shows, its title and width, and from which width of the screen it is."""
+    """A column: its contents, title and width, and the least width of the screen that has it."""
 
     what: str
     title: str
@@ -209,7 +206,7 @@ class _Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The columns of a page, and what is left of the width behind them."""
+    """The columns of a page, and the rest of the width after them."""
 
     columns: tuple[_Column, ...]
     rest: int = 0
@@ -227,9 +224,9 @@ def layout(page: str, width: int, order: str = "", names: int = _NEVER) -> Layou
 
     Args:
         page: of a `Place`.
-        order: what rows are ordered by; its column is shown wherever it fits at all.
-        names: how wide the widest name is. If a column follows, that of names is not much wider:
-            over a gap nobody sees which figures belong together.
+        order: of the rows; its column is shown if it fits at all.
+        names: the width of the widest name. If a column follows, that of names is not much wider:
+            a wide gap would separate figures of one row.
     """
     is_table, is_waiting = page in TABLES, page in (WAITING, WAIT_STACKS)
     has_process = page in (FUNCTIONS, THREADS, WAITING)
@@ -257,7 +254,7 @@ def layout(page: str, width: int, order: str = "", names: int = _NEVER) -> Layou
     rest = max(width - sum(column.width + 1 for column in shown if column.width) - 1, _LEAST_NAME)
     name = rest
     if shown[-1].width:
-        # In steps, so that columns do not move with every name.
+        # In steps, so that columns do not move with each name.
         name = min(rest, max(-(-(names + 2) // _NAME_STEP) * _NAME_STEP, _LEAST_USUAL_NAME))
     return Layout(
         tuple(column._replace(width=name) if column.what == _NAME else column for column in shown),
@@ -337,33 +334,27 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
 
 
 def bar_digits(half_percent: float) -> int:
-    """Return how many digits behind the point an error bar supports."""
+    """Return the number of decimals that an error bar supports."""
     usable = _UNKNOWN_HALF if math.isnan(half_percent) else half_percent
     return min(decimals(usable), _MOST_DECIMALS)
 
 
 def _pointed(value: float, digits: int) -> str:
-    """Return a number whose point is below those of other rows, whatever digits these have."""
+    """Return a number whose point is aligned with those of other rows."""
     return f"{value:.{digits}f}" + " " * (_MOST_DECIMALS - digits + (digits == 0))
 
 
 def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:
-    """Return rows that are lines to be read."""
-    return [
-        [Span(fitted(row.name, width), FAINT if _is_aside(row.name) else OF_PAINT[row.paint])]
-        for row in rows
-    ]
-
-
-def _is_aside(line: str) -> bool:
-    return line.lstrip().startswith("- ")
+    """Return rows that are lines of text; remarks begin with a dash."""
+    styles = (FAINT if row.name.lstrip().startswith("- ") else OF_PAINT[row.paint] for row in rows)
+    return [[Span(fitted(row.name, width), style)] for row, style in zip(rows, styles, strict=True)]
 
 
 def sparkline(history: Sequence[int], width: int, ramp: str = BLOCKS) -> str:
     """Draw a history, the latest at the right.
 
     Args:
-        history: a number a stretch, oldest first; -1 if nothing was seen.
+        history: a number for each stretch, oldest first; -1 if it was not seen.
         width: in characters, a divisor of the history's length.
         ramp: a character for nothing, then for rising parts of the largest number.
     """
@@ -374,7 +365,7 @@ def sparkline(history: Sequence[int], width: int, ramp: str = BLOCKS) -> str:
     ]
     full = max(max(sums, default=0), _LEAST_FULL * joined)
     top = len(ramp) - 1
-    # Every hit shows: only nothing is blank.
+    # Only zero is blank.
     return "".join(ramp[-(-max(number, 0) * top // full)] for number in sums)
 
 
@@ -408,7 +399,7 @@ def function_code(profile: CompleteProfile, function: int, *, use_cache: bool = 
 
 
 def _pids(profile: CompleteProfile, function: int) -> list[int]:
-    """Return the processes that hit a function."""
+    """Return the pids of processes with samples in a function."""
     of_hit = profile.locations.function_index.take(profile.hits.location_index) == function
     processes = distinct(profile.hits.process_index[of_hit])
     pids = profile.processes.pid.take(processes)
@@ -417,18 +408,18 @@ def _pids(profile: CompleteProfile, function: int) -> list[int]:
 
 
 class CodeMemory(Record, frozen=False):
-    """The code of functions that were looked at; code does not change from refresh to refresh."""
+    """The code of functions that were shown; it does not change between refreshes."""
 
     use_cache: bool = True
     _known: dict[tuple[Function, str], CodeTable] = field(default_factory=dict)
 
     def page(self, figures: LiveFigures, shown: Function) -> Page:
-        """Return the instructions of a function, with the hits of all its processes."""
+        """Return the instructions of a function, with the samples of all its processes."""
         functions = functions_of(figures.profile, shown)
         if not len(functions):
             return Page((), is_text=True, note=_NO_HITS)
         profile = figures.profile
-        # A program that is built again while one looks is another object of the same path.
+        # A program that is rebuilt meanwhile is another object of the same path.
         hits = np.bincount(figures.function, profile.hits.count, len(profile.functions))
         function = int(functions[hits.take(functions).argmax()])
         build = shown, profile.objects.build_id[int(profile.functions.object_index[function])]
@@ -440,15 +431,11 @@ class CodeMemory(Record, frozen=False):
         return _listing(replace(figures.profile, code=code), code, figures.event_index)
 
 
-def _why_no_code(reason: str) -> str:
-    """Say why; the options that help are those of another command."""
-    how = " to prospect annotate, of the recording that s saves" if _OPTION in reason else ""
-    return f"No instructions: {reason}{how}."
-
-
 def _listing(profile: CompleteProfile, code: CodeTable, event_index: int) -> Page:
-    if code.reason[0]:
-        return Page((), is_text=True, note=_why_no_code(code.reason[0]))
+    if reason := code.reason[0]:
+        # The options of some reasons are those of another command.
+        how = " to prospect annotate, of the recording that s saves" if _OPTION in reason else ""
+        return Page((), is_text=True, note=f"No instructions: {reason}{how}.")
     view = annotation_view(profile, FunctionChoice(detail="4"))
     event_name = profile.run.events[event_index].name
     found = [event for event in view.events if event.event.name == event_name]

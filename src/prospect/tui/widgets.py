@@ -1,4 +1,4 @@
-"""Widgets that are lines: what changes is drawn, the rest is left alone; and a question on one.
+"""Widgets of lines that redraw only changed lines, and a line for questions.
 
 A table widget lays out and styles each cell again; a live view of 60 rows would spend more on that
 than on its figures. Here a refresh compares finished lines, and the terminal gets those that
@@ -38,11 +38,11 @@ class Lines(Widget):
         self._strips: list[Strip] = []
 
     def on_resize(self) -> None:
-        """Fit the lines to the new width; there is none as long as the widget is hidden."""
+        """Fit the lines to the new width; a hidden widget has none."""
         self.show(self._lines)
 
     def show(self, lines: Sequence[Sequence[Span]]) -> None:
-        """Show these lines, from the first on; lines that are as they were are not drawn."""
+        """Show these lines, from the first on; draw only those that changed."""
         width = self.size.width
         self._lines = lines
         strips = [strip(spans, width) for spans in lines]
@@ -61,7 +61,7 @@ class Lines(Widget):
 
 
 class RowLines(Lines):
-    """The rows of a page; says which line was clicked and how far the wheel was turned."""
+    """The rows of a page; posts messages about clicks and the wheel."""
 
     class Clicked(Message):
         """A line was clicked."""
@@ -96,10 +96,10 @@ class Question(NamedTuple):
 
     Attributes:
         text: shown before the answer.
-        answer: what is proposed.
+        answer: the proposed one.
         done: called with the answer.
-        changed: called with each change of it, None if nobody wants to know.
-        dropped: called when a person takes the question back.
+        changed: called with each change of it.
+        dropped: called when the question is cancelled.
     """
 
     text: str
@@ -116,7 +116,7 @@ def save_question(done: Callable[[str], None]) -> Question:
 
 
 def overwrite_question(path: str, done: Callable[[], None]) -> Question:
-    """Ask before a file that is there is replaced."""
+    """Ask whether to replace a file."""
 
     def answered(word: str) -> None:
         if word.strip().casefold() in ("y", "yes"):
@@ -133,7 +133,7 @@ class PromptLine(Horizontal):
     PromptLine Input { width: 1fr; background: ansi_default; color: ansi_default; }
     """
 
-    # Not what ends the program elsewhere, and with it all figures.
+    # Elsewhere Ctrl+C ends the program, and all figures with it.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "drop", show=False)]
 
     class Closed(Message):
@@ -151,7 +151,7 @@ class PromptLine(Horizontal):
         yield answer
 
     def ask(self, question: Question) -> None:
-        """Open a question instead of the one that is open."""
+        """Open a question, in place of any open one."""
         self._question = question
         answer = self.query_one(Input)
         with self.prevent(Input.Changed):
@@ -172,7 +172,7 @@ class PromptLine(Horizontal):
         return question
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Pass each change on to a question that asks for it."""
+        """Pass each change on to the question."""
         event.stop()
         if self._question and self._question.changed:
             self._question.changed(event.value)
@@ -184,6 +184,6 @@ class PromptLine(Horizontal):
             question.done(event.value)
 
     def action_drop(self) -> None:
-        """Take the question back."""
+        """Cancel the question."""
         if (question := self._close()) and question.dropped:
             question.dropped()

@@ -15,9 +15,9 @@ from prospect.tui.drawing import (
     Screen,
     draw_foot,
     draw_head,
-    draw_help,
     draw_rows,
     draw_status,
+    help_lines,
     interval_words,
     run_line,
 )
@@ -51,8 +51,8 @@ def lines_of(picture, page_state, width):
         ),
         *draw_rows(picture, page_state, screen),
         draw_status(picture, page_state, width),
-        draw_foot(picture, page_state, width),
-        *draw_help(("No \x1b[2J samples.",), screen, 0),
+        draw_foot(picture.page, page_state.place, width),
+        *help_lines(("No \x1b[2J samples.",)),
     ]
 
 

@@ -161,9 +161,7 @@ TABLES = Object("", **{name: TABLE(get=itemgetter(mode)) for mode, name in enume
 
 
 KERNEL_PROFILE = Object(  # of a name and its functions
-    "kernel_profile",
-    part=one_of(("all", *PART_NAMES))("what it is of", 0),
-    table=Part(TABLE, 1),
+    "kernel_profile", part=one_of(("all", *PART_NAMES))("what it is of", 0), table=Part(TABLE, 1)
 )
 
 

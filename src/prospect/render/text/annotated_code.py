@@ -1,4 +1,4 @@
-"""The text of `prospect annotate`: a block a function, or a source file after the other.
+"""The text of `prospect annotate`: blocks of functions, or annotated source files.
 
 docs/annotate.md describes both. Source files are read one at a time, when they are written.
 """
@@ -77,7 +77,7 @@ def _figures_of(event: EventAnnotation | SourceEvent) -> Figures:
 
 
 def _whole(event: EventAnnotation | SourceEvent) -> str:
-    """Return how much there was of an event."""
+    """Return the samples and the time of an event."""
     seconds = f" = {_figures_of(event).seconds(event.seconds)} seconds" if event.has_time else ""
     return pluralize(event.hits, "sample") + seconds
 
@@ -89,7 +89,7 @@ def _part(
     half_width_s: float | None,
     share: float,
 ) -> str:
-    """Return how much of an event something has."""
+    """Return samples and time as a part of an event."""
     figures = _figures_of(event)
     bar = "" if half_width_s is None else f" ± {figures.seconds(half_width_s)}"
     time = f" = {figures.seconds(seconds)}{bar} seconds" if event.has_time else ""
@@ -263,14 +263,14 @@ class _Margin:
 
 
 def _missing_lines(style: Style, view: SourceView, missing: list[int]) -> Iterator[str]:
-    """Say which sources were not found, and which hits have none."""
+    """Yield the sources that were not found, and the samples without a source line."""
     if missing:
         yield from style.section("Sources that were not found")
         for file in missing:
             yield f"{escaped(view.paths[file])}: {_amounts(view, file)}"
         yield "- Name their directories with --search-dirs, those of the build with --base-dirs."
         if any(view.paths[file].startswith("/") for file in missing):
-            # A program may say that its code is from any file.
+            # A program can claim any file as its source.
             yield (
                 "- Files that programs name are read only if everybody may read them. To read them"
                 " with your rights: --search-dirs /"

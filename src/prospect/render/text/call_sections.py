@@ -1,8 +1,8 @@
 """The text of `prospect calls`, as docs/calls.md describes it: totals, trees, the graph of calls.
 
 `calls_text` shows sampled stacks. `call_shares_text` shows calls counted without stacks, in
-gprof's tables, which docs/formats.md describes. Calls Counted is a section of the report: how often
-functions were called, by whom, and what a call took.
+gprof's tables, which docs/formats.md describes. Calls Counted is a section of the report: the calls
+of each function, its callers, and the time of a call.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _tree(
 
 
 def _indented(tree: CallTree) -> list[str]:
-    """Return the functions of a tree by depth, with a line down from each to its next sibling."""
+    """Return the functions of a tree indented by depth, with lines between siblings."""
     parents: list[int] = tree.parent.tolist()
     is_youngest = np.ones(len(parents), np.bool_)
     youngest: dict[int, int] = {}
@@ -227,7 +227,7 @@ def _indented(tree: CallTree) -> list[str]:
 def _graph(
     event: EventCalls, arcs: Arcs, figures: Figures, numbers: CallNumbers | None, words: Words
 ) -> Iterator[str]:
-    """Yield a block a function: who called it, itself, and whom it called, as gprof has them."""
+    """Yield a block for each function as gprof does: its callers, itself, its callees."""
     cells: list[tuple[str, ...]] = []
     graph, totals = event.graph, event.totals
     number = {frame: place for place, frame in enumerate(event.blocks.tolist(), start=1)}
@@ -450,7 +450,7 @@ def call_count_lines(page: Page) -> Iterator[str]:
 
 
 def _how(figures: CallFigures) -> str:
-    """Say how calls were counted, and what that cost."""
+    """Return how calls were counted, and the cost of that."""
     counts = figures.counts
     cost = f"Probes took {counts.cost_s:.6f} seconds, {_share(counts.cost_share)} CPU time"
     if counts.windows is None and not counts.cost_s:
@@ -520,7 +520,7 @@ def _function(figures: CallFigures, row: int) -> tuple[str, ...]:
 def _counted_callers(
     figures: CallFigures, row: int, profile: CompleteProfile
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the callers; if calls were estimated, those of callers are the same shares of them."""
+    """Yield the callers; estimated calls are divided as the counted ones are."""
     if math.isnan(float(figures.calls[row])):
         return
     callers, calls = figures.callers[row]

@@ -35,7 +35,7 @@ _MODES = (
 _OCCASIONAL = (MODE_INTERRUPT, MODE_OTHER)
 _NOT_ITS_DOING = "Interrupts and softirqs while the process ran; usually it did not cause them."
 _INDENT = " " * 16
-# A browser has thousands: the largest are listed, those with code or hits all.
+# A browser has thousands: all with code or samples are listed, and the largest of the others.
 _MOST_OF_DATA = 64
 
 
@@ -141,10 +141,12 @@ def _intersection_lines(page: Page, process: int, functions: FunctionFormatter) 
         else:
             rows = _rows(page, process, mode)
             yield from functions.lines(rows, option, threshold_s)
-            if page.event.code is not None:
-                from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - rarely asked for
+            if (code := page.event.code) is not None:
+                from prospect.render.text.disassembly import disassembly_lines  # noqa: PLC0415 - rarely asked for
 
-                yield from process_disassembly(page, process, mode, rows)
+                halves = rows.estimates.half_width_s
+                annotated = code.of_process(process, mode, rows.table, halves)
+                yield from disassembly_lines(page, code.code, annotated)
         yield ""
 
 
@@ -162,7 +164,7 @@ def _rows(page: Page, process: int, mode: int) -> Rows:
 
 
 def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
-    """Yield the section; nothing for a process that had nothing mapped."""
+    """Yield the section; nothing for a process without mappings."""
     mapped = view.memory_map(process)
     if not len(mapped):
         return
@@ -208,5 +210,5 @@ def _listed(mapped: MemoryMap) -> NDArray[np.int64]:
 
 
 def _kibibytes(size_bytes: int) -> str:
-    """Return a size without decimals if it is whole pages, as all but a JIT's code is."""
+    """Return a size, without decimals if it is whole KiB: only a JIT's code is not."""
     return str(size_bytes // 1024) if size_bytes % 1024 == 0 else f"{size_bytes / 1024:.1f}"

@@ -1,4 +1,4 @@
-"""The disassembled profile after a table of functions: a block a function, with the hits in it.
+"""The disassembled profile after a table of functions: a block with samples for each function.
 
 Addresses have Prospect's form ``<do_softirq+77>:``. Only instructions near hits are shown;
 `prospect annotate` has whole functions with their source.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
-    from prospect.render.text.function_table import Rows
+    from prospect.profile.optional_tables import CodeTable
     from prospect.render.text.style import Page
 
-# The instruction before a hit is the one that is likely meant, and the next is the usual context.
+# The instruction before one with samples is likely meant, and the next is the usual context.
 _CONTEXT = 2
 _NAME_WIDTH = 24
 _TARGET_WIDTH = 48
@@ -35,29 +35,17 @@ _ADDRESS = "Address"
 
 
 def disassembly_note(page: Page) -> Iterator[str]:
-    """Yield what is to be known of all disassembled profiles of an event."""
+    """Yield the note on all disassembled profiles of an event."""
     meaning = skid(page.event.event) if page.event.code else ""
     if meaning:
         yield f"Note on disassembled profiles: {meaning}"
         yield ""
 
 
-def process_disassembly(page: Page, process: int, mode: int, rows: Rows) -> Iterator[str]:
-    """Yield the functions of one mode of one process; nothing if `-e` was not given."""
-    if page.event.code is not None:
-        halves = rows.estimates.half_width_s
-        yield from _lines(page, page.event.code.of_process(process, mode, rows.table, halves))
-
-
-def kernel_disassembly(page: Page, rows: Rows) -> Iterator[str]:
-    """Yield the functions of the global kernel profile, in the same way."""
-    if page.event.code is not None:
-        halves = rows.estimates.half_width_s
-        yield from _lines(page, page.event.code.of_kernel(rows.table, halves))
-
-
-def _lines(page: Page, functions: Iterable[AnnotatedFunction]) -> Iterator[str]:
-    """Yield the blocks, and at the end what has no instructions, by reason."""
+def disassembly_lines(
+    page: Page, code: CodeTable, functions: Iterable[AnnotatedFunction]
+) -> Iterator[str]:
+    """Yield the blocks of functions, and then the functions without instructions by reason."""
     without: dict[str, list[AnnotatedFunction]] = {}
     is_first = True
     for function in functions:
@@ -69,7 +57,7 @@ def _lines(page: Page, functions: Iterable[AnnotatedFunction]) -> Iterator[str]:
             yield page.style.title("Disassembled profile:")
         is_first = False
         yield ""
-        yield from _block(page, function)
+        yield from _block(page, code, function)
     if without:
         yield ""
     for reason, members in without.items():
@@ -79,9 +67,7 @@ def _lines(page: Page, functions: Iterable[AnnotatedFunction]) -> Iterator[str]:
         yield page.style.cut(f"- No instructions of {which}: {escaped(reason)}.")
 
 
-def _block(page: Page, function: AnnotatedFunction) -> Iterator[str]:
-    code = page.event.code.code if page.event.code else None
-    assert code is not None  # noqa: S101 - functions come from it
+def _block(page: Page, code: CodeTable, function: AnnotatedFunction) -> Iterator[str]:
     functions, objects = page.report.profile.functions, page.report.profile.objects
     name = escaped(shown_name(functions, function.function))
     path = escaped(objects.path[int(functions.object_index[function.function])])
@@ -115,10 +101,8 @@ def _skip_line(page: Page, number: int) -> Iterator[str]:
 
 
 def _total(page: Page, function: AnnotatedFunction) -> str:
-    hits, share = (
-        pluralize(function.hits, page.style.words.term("sample")),
-        percent(function.share, percent_digits(function.hits)),
-    )
+    hits = pluralize(function.hits, page.style.words.term("sample"))
+    share = percent(function.share, percent_digits(function.hits))
     if not page.figures.has_time:
         return f"{hits}, {share}"
     half_width_s = float("nan") if function.half_width_s is None else function.half_width_s

@@ -1,6 +1,6 @@
 """In short: the first screen of a report, for a terminal of 80 columns and 24 lines.
 
-The page, a notebook and JSON show these very lines.
+The page, a notebook and JSON show the same lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from prospect.figures.remarks import nothing_chosen
 from prospect.profile.model import copies_of_waits_alone
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
-from prospect.records import NamedTuple
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_names
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.summary import FunctionRow, InShort, ProgramRow, ServiceRow
+    from prospect.estimate.summary import FunctionRow, InShort, ServiceRow
     from prospect.estimate.wall_seconds import WallTime
     from prospect.figures.report.waiting import Waiting
     from prospect.profile.run_info import Throttled
@@ -42,7 +41,7 @@ _SERVICE_WIDTH = 18
 _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)
-# The rows that make way where the first screen is longer than a terminal, and how many stay.
+# The tables that lose rows if the first screen is longer than a terminal, and how many rows stay.
 _GIVEN_UP = (
     ("functions", 3),
     ("with_callees", 3),
@@ -50,7 +49,7 @@ _GIVEN_UP = (
     ("functions", 2),
     ("programs", 1),
 )
-# The second program stays, and the functions with their callees get fewer rows, if it has so much.
+# With so large a share the second program stays; functions with their callees get fewer rows.
 _LEAST_OF_SECOND = 0.1
 _MOST_BLOCKERS = 3
 _MOST_HINT_LINES = 2
@@ -72,7 +71,9 @@ def in_short_lines(
     `recording` is what to call the recording in a command line, "" if it is not kept.
     """
     figures = Figures(short.hits, short.seconds, has_time=short.has_time)
-    head = [*_title_lines(view, style), *_whole_lines(view, short, figures)]
+    run = view.profile.run
+    title = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
+    head = [style.title(shortened(title, _WIDTH)), *_whole_lines(view, short, figures)]
     if view.is_widened:
         asked, shown = view.asked, view.detail
         head.append(
@@ -101,58 +102,49 @@ def in_short_lines(
             yield ""
         room = _HEIGHT - len(head) - len(tail) - _EMPTY_LINES - len(services) - bool(services)
         rows = _rows_that_fit(short, room)
-        yield from _program_lines(short, figures, style, rows.programs)
+        yield from _program_lines(short, figures, style, rows["programs"])
         yield ""
-        if rows.with_callees:
-            yield from _callees_lines(short, figures, style, rows.with_callees)
+        if rows["with_callees"]:
+            yield from _callees_lines(short, figures, style, rows["with_callees"])
             yield ""
-        yield from _function_lines(short, figures, style, rows.functions)
+        yield from _function_lines(short, figures, style, rows["functions"])
     else:
         yield from wrap(escaped(nothing_chosen(view.profile, view.detail)), _WIDTH)
     yield ""
     yield from tail
 
 
-def _title_lines(view: Report, style: Style) -> Iterator[str]:
-    run = view.profile.run
-    what = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
-    yield style.title(shortened(what, _WIDTH))
+def _rows_that_fit(short: InShort, room: int) -> dict[str, int]:
+    """Choose how many rows each table has, so that the next commands are on the first screen.
 
+    Tables keep all rows if there are neither services nor functions with their callees.
 
-class _Rows(NamedTuple):
-    """How many rows each table of the first screen has."""
-
-    programs: int
-    with_callees: int
-    functions: int
-
-
-def _rows_that_fit(short: InShort, room: int) -> _Rows:
-    """Choose how many rows each table has, so that the first screen ends with what is typed next.
-
-    Without functions with their callees all have as many as they may.
-
-    `room` is the lines for all tables, their titles and what is left out of them.
+    `room` is the number of lines for all tables with their titles and closing lines.
     """
-    rows = _Rows(len(short.first_programs), len(short.with_callees), len(short.first_functions))
-    if not (rows.with_callees or short.services):
+    rows = {
+        "programs": len(short.first_programs),
+        "with_callees": len(short.with_callees),
+        "functions": len(short.first_functions),
+    }
+    if not (short.with_callees or short.services):
         return rows
-    programs = rows.programs + short.programs_behind
+    programs = rows["programs"] + short.programs_behind
     is_large = any(row.hits >= _LEAST_OF_SECOND * short.hits for row in short.programs[1:2])
     for table, least in (*_GIVEN_UP[:-1], ("with_callees", 2)) if is_large else _GIVEN_UP:
-        while True:
-            # Titles, rows, and what ties or is left out.
-            lines = 2 + bool(rows.with_callees) + sum(rows) + (rows.programs < programs) + 1
-            if lines <= room or getattr(rows, table) <= least:
+        while rows[table] > least:
+            titles = 2 + bool(rows["with_callees"])
+            # One line has the ties of functions, another the number of further programs.
+            closing = 1 + (rows["programs"] < programs)
+            if titles + sum(rows.values()) + closing <= room:
                 break
-            rows = rows._replace(**{table: getattr(rows, table) - 1})
+            rows[table] -= 1
     return rows
 
 
 def in_short_plain(
     report: Report, recording: str, repeated: Repeated = NOTHING
 ) -> tuple[InShort, list[str]]:
-    """Return what a report says first, and its lines as no terminal's."""
+    """Return the summary of a report, and its lines without colours."""
     short = summary(report.events[0])
     return short, list(in_short_lines(report, short, recording, Style(colour=False), repeated))
 
@@ -232,14 +224,17 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
     )
     width = _SERVICE_WIDTH if short.has_services else _PROGRAM_WIDTH
     kernel = [_percent(1.0 - row.user_share) for row in rows]
-    services = [_service_of(row) for row in rows]
+    services = []
+    for row in rows:
+        others = f" +{row.other_services}" if row.other_services else ""
+        services.append(_service_name(row.service, _SERVICE_WIDTH - len(others)) + others)
     columns = [
         Column("Program", [_brief(row.name, width) for row in rows], right=False),
         Column(escaped(short.event.time_title), times),
         Column("±", bars),
         Column(escaped(short.event.samples_title), [str(row.hits) for row in rows]),
         Column("User", [_percent(row.user_share) for row in rows]),
-        # Services take its place: it is what is not of the user.
+        # Services take its place: it is the rest of the user's share.
         Column("Kernel", kernel, when=not short.has_services),
         Column("Processes", [str(row.processes) for row in rows]),
         Column("Service", services, right=False, when=short.has_services),
@@ -286,8 +281,8 @@ def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -
     yield from style.hot_rows(table_lines(*_known(columns)), [row.share for row in rows])
     left_out = short.functions_behind + len(short.first_functions) - len(rows)
     more = f"... and {left_out} more" if left_out else ""
-    if behind := [part for part in (more, _separation(short)) if part]:
-        yield _cut("; ".join(behind))
+    if closing := [part for part in (more, _separation(short)) if part]:
+        yield _cut("; ".join(closing))
 
 
 def _known(columns: list[Column]) -> list[Column]:
@@ -304,16 +299,11 @@ def _separation(short: InShort) -> str:
     return f"= ties with the row above; a {seconds:.0f} s run would separate them"
 
 
-def _service_of(row: ProgramRow) -> str:
-    more = f" +{row.other_services}" if row.other_services else ""
-    return _service_name(row.service, _SERVICE_WIDTH - len(more)) + more
-
-
 def _service_name(name: str, width: int) -> str:
     name = name.removesuffix(".service") or "-"
     pod, _, container = name.rpartition(" ")
     if len(name) > width and pod.startswith("pod ") and len(container) < width // 2:
-        # The end of a pod's name is a number; that of its container tells what it is.
+        # A pod's name ends with a number; its container's name says what runs in it.
         return f"{_brief(pod, width - len(container) - 1)} {_brief(container, width)}"
     return _brief(name, width)
 
@@ -336,7 +326,7 @@ def _entry_reason_line(short: InShort, figures: Figures) -> Iterator[str]:
 
 
 def _others_line(short: InShort) -> Iterator[str]:
-    """Yield who used the machine where COMMAND hardly did: a daemon may have worked for it."""
+    """Yield who used the machine if COMMAND hardly did: a daemon may have worked for it."""
     if not short.others:
         return
     services = (_service_name(row.service, _OTHERS_SERVICE_WIDTH) for row in short.others)
@@ -362,7 +352,7 @@ def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
 
 
 def _wall_line(wall: WallTime) -> str:
-    """Return how the wall time of a command divides, of a recording without switches."""
+    """Return the parts of a command's wall time, for a recording without switches."""
     running = f"running {wall.busy_s:.2f} (on {wall.at_once:.1f} CPUs at once)"
     line = f"Wall:   {wall.total_s:.2f} s: {running}, not running {wall.idle_s:.2f}"
     more = " (--wall)"
@@ -370,7 +360,7 @@ def _wall_line(wall: WallTime) -> str:
 
 
 def _wall_or_waits(view: Report, wall: WallTime | None) -> list[str]:
-    """Return where the wall time went, of a command or of turns, and what threads waited for."""
+    """Return where the wall time of a command or of turns went, and what threads waited for."""
     if view.wall is not None:
         from prospect.render.text.wall import wall_summary  # noqa: PLC0415 - of switches only
 
@@ -396,7 +386,7 @@ def _waits_line(view: Report) -> str:
         ]
         if not idle:
             runnable_s = view.waiting.runnable_s
-            waits.append((f"for a CPU{_of_it_throttled(view, runnable_s)}", runnable_s))
+            waits.append((f"for a CPU{_throttled_part(view, runnable_s)}", runnable_s))
             known_s = sum(one.seconds for one in view.waiting.blockers)
             if view.waiting.stackless_s >= _LEAST_UNKNOWN * known_s:
                 waits.append(("reason unknown", view.waiting.stackless_s))
@@ -411,14 +401,14 @@ def _waits_line(view: Report) -> str:
 
 
 def listed_with(head: str, items: list[tuple[str, str]], more: dict[str, str]) -> str:
-    """Return a line of named items, with more of some of them if as many items still fit."""
+    """Return a line of named items, with more words on some of them if as many items still fit."""
     line = _listed(head, [text for _, text in items])
     longer = _listed(head, [text + more.get(name, "") for name, text in items])
     return line if longer.endswith("...") and not line.endswith("...") else longer
 
 
 def _holder(found: Waiting) -> dict[str, str]:
-    """Return the lock that others waited for longest, and words for what its holder did."""
+    """Return the lock that threads waited for longest, and words for its holder."""
     if not found.holders:
         return {}
     first = found.holders[0]
@@ -426,13 +416,13 @@ def _holder(found: Waiting) -> dict[str, str]:
     return {escaped(first.lock): f" (held in {name})"}
 
 
-def _of_it_throttled(view: Report, runnable_s: float) -> str:
+def _throttled_part(view: Report, runnable_s: float) -> str:
     throttled_s = min(sum(one.seconds for one in view.throttled), runnable_s)
     return f" (about {throttled_s:.2f} s throttled)" if throttled_s >= _MS else ""
 
 
 def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
-    """Yield what the figures lack, in a line or two."""
+    """Yield a line or two on what is missing from the figures."""
     if view.warnings:
         more = f" (and {len(view.warnings) - 1} more)" if len(view.warnings) > 1 else ""
         yield style.warning(_cut(f"Missing: {escaped(view.warnings[0])}{more}"))
@@ -453,7 +443,7 @@ def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
 
 
 def _reason(view: Report, short: InShort) -> str:
-    """Return the commonest reason that hits have no name, unless a hint on a runtime says more."""
+    """Return the commonest reason for missing names, unless a hint on a runtime says more."""
     source = short.nameless_source
     has_hint = source == NameSource.NO_ANONYMOUS and bool(view.hints)
     if source is None or has_hint or short.nameless < _LEAST_EXPLAINED:

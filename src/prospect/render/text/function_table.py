@@ -6,9 +6,8 @@ late samples. A name wider than its column is cut, and is whole at the end of it
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.figures.shown_rows import shown_names
@@ -22,6 +21,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.event_estimates import RowEstimates
@@ -95,14 +95,18 @@ class FunctionFormatter:
         digits = percent_digits(table.total_hits)
         own = self._cells(table.function[:shown].tolist())
         address, name, symbol_type, bind, filename = zip(*own, strict=True)
-        late = [] if rows.late is None else _late_column(rows.late[:shown])
+        late = [] if rows.late is None else rows.late[:shown].tolist()
         return [
             Column("Rank", rank_column(estimates), when=self._figures.has_time),
             Column("Pcnt", percent_column(table.share[:shown].tolist(), digits)),
             Column("Accum%", percent_column(table.accumulated[:shown].tolist(), digits)),
             Column(words.term("Samples"), [str(hits) for hits in table.hits[:shown].tolist()]),
             *self._figures.time_columns(table.seconds[:shown].tolist(), estimates.half_width_s),
-            Column("Late%", late, when=rows.late is not None),
+            Column(
+                "Late%",
+                [NO_TIME if math.isnan(share) else f"{share:.0%}" for share in late],
+                when=rows.late is not None,
+            ),
             Column("Address", address),
             Column(words.profiled_title, name, right=False),
             Column("Type", symbol_type, right=False),
@@ -137,10 +141,6 @@ class FunctionFormatter:
         short = short_name(name, _NAME_WIDTH, self._profile.objects.path[object_index])
         whole = "" if short == name else f"  = {name}"
         return _Cells(address, short, "FUNC", bind, path + whole + _also(aliases))
-
-
-def _late_column(late: NDArray[np.float64]) -> list[str]:
-    return [NO_TIME if np.isnan(share) else f"{share:.0%}" for share in late.tolist()]
 
 
 def _also(aliases: tuple[str, ...]) -> str:

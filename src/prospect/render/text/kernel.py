@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.event_estimates import RowEstimates
     from prospect.figures.entry_reasons import EntryReasonRows
     from prospect.figures.report.function_profiles import KernelProfiles
     from prospect.figures.report.report_view import EventView
@@ -42,7 +41,7 @@ _CALLS_IN_ONE = "all, see System Calls"
 _MANY = 0.01  # of all calls that were counted
 # The whole system instead of the row of a process, as estimates call it.
 _SYSTEM = -1
-# The processes that -V chooses, for whose sum there is no estimate.
+# The processes that -V chooses; their sum has no estimate.
 _CHOSEN = -2
 
 
@@ -54,10 +53,11 @@ def kernel_lines(page: Page, kernel: KernelProfiles, functions: FunctionFormatte
     for title, rows in profiles:
         yield from page.style.section(page.style.words.term(title))
         yield from functions.lines(rows, "-k", page.report.kernel_threshold_s)
-        if title == _WHOLE_TITLE and page.event.code is not None:
-            from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - rarely asked for
+        if title == _WHOLE_TITLE and (code := page.event.code) is not None:
+            from prospect.render.text.disassembly import disassembly_lines  # noqa: PLC0415 - rarely asked for
 
-            yield from kernel_disassembly(page, rows)
+            annotated = code.of_kernel(rows.table, rows.estimates.half_width_s)
+            yield from disassembly_lines(page, code.code, annotated)
         yield ""
     if page.report.detail == "k":
         terms = " + ".join(str(table.total_hits) for _, table in kernel.parts)
@@ -91,9 +91,7 @@ def process_entry_reason_lines(page: Page, process: int) -> Iterator[str]:
     rows = page.event.entry_reasons.of_process(process, calls_in_one=True)
     if len(rows):
         yield page.style.title(page.style.words.term("Kernel time by entry reason:"))
-        yield from _entry_reason_table(
-            page, rows, page.event.estimates.entry_reasons.rows(rows.place)
-        )
+        yield from _entry_reason_table(page, rows)
         yield ""
 
 
@@ -103,27 +101,31 @@ def system_entry_reason_lines(page: Page) -> Iterator[str]:
         yield from page.style.section(
             page.style.words.term("KERNEL Time by Entry Reason, All Processes")
         )
-        rows = page.event.entry_reasons.of_system()
-        yield from _entry_reason_table(
-            page, rows, page.event.estimates.entry_reasons.rows(rows.place)
-        )
+        yield from _entry_reason_table(page, page.event.entry_reasons.of_system())
         yield ""
 
 
-def _entry_reason_table(
-    page: Page, rows: EntryReasonRows, estimates: RowEstimates
-) -> Iterator[str]:
+def _entry_reason_table(page: Page, rows: EntryReasonRows) -> Iterator[str]:
     shown, words = rows.shown, page.style.words
     if shown:
+        estimates = page.event.estimates.entry_reasons.rows(rows.place)
         seconds, halves = rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
         shares = percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits))
-        kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in rows.kind[:shown].tolist()]
+        kinds = rows.kind[:shown].tolist()
+        names = [
+            _CALLS_IN_ONE if kind == ENTRY_REASON_SYSCALL and not name else escaped(name)
+            for kind, name in zip(kinds, rows.name[:shown], strict=True)
+        ]
         yield from table_lines(
             Column("Pcnt", shares),
             Column(words.term("Samples"), [str(hits) for hits in rows.hits[:shown].tolist()]),
             *page.figures.time_columns(seconds, halves),
-            Column(words.term("Entry reason"), kinds, right=False),
-            Column("Which", [_entry_reason_name(rows, row) for row in range(shown)], right=False),
+            Column(
+                words.term("Entry reason"),
+                [ENTRY_REASON_KIND_NAMES[kind] for kind in kinds],
+                right=False,
+            ),
+            Column("Which", names, right=False),
         )
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
@@ -131,12 +133,6 @@ def _entry_reason_table(
         what = f"{left_out}, {pluralize(rows.skipped_hits, words.term('sample'))}"
         threshold_s = page.report.kernel_threshold_s
         yield page.style.cut(words.skipped(first_s, "-k", threshold_s, what))
-
-
-def _entry_reason_name(rows: EntryReasonRows, row: int) -> str:
-    if not rows.name[row] and rows.kind[row] == ENTRY_REASON_SYSCALL:
-        return _CALLS_IN_ONE
-    return escaped(rows.name[row])
 
 
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
@@ -154,7 +150,7 @@ def chosen_call_lines(page: Page) -> Iterator[str]:
 
 
 def system_call_lines(page: Page) -> Iterator[str]:
-    """Yield the section of all processes; if no calls were counted, the entry reasons show them."""
+    """Yield the section of all processes; entry reasons have uncounted calls."""
     if page.event.calls.is_counted:
         yield from _call_section(
             page, "System Calls, All Processes", page.event.calls.system, _SYSTEM
@@ -181,10 +177,7 @@ def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> It
 
 
 def _shown_calls(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
-    """Return bool[c]: calls whose time, sampled or inside, reaches the threshold, or that are many.
-
-    A call that takes little time a thousand times is what counting is for.
-    """
+    """Return bool[c]: calls whose sampled or inside time reaches the threshold; frequent calls."""
     least_s = threshold_s - ROUNDING_S
     if not event.has_time:
         return np.ones(len(rows), np.bool_)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from prospect.profile.optional_tables import CodeTable, LineTable
     from prospect.render.text.style import Figures, Style, Words
 
-# Instructions without a hit are shown this far around those with hits; fewer than the least between
-# two such stretches are not worth a line that says so.
+# Instructions without samples are shown so far around those with samples. Gaps shorter than the
+# least are shown, too: a line on them would be no shorter.
 _CONTEXT = 4
 _LEAST_SKIPPED = 4
 _HOT_SHARE = 0.1
@@ -41,7 +41,7 @@ _MOST_LANES = 6
 
 
 class Form(NamedTuple):
-    """How a listing is written: all of it or what is near hits, with which arrows and digits."""
+    """How a listing is written: whole or near samples only, with which arrows and digits."""
 
     whole: bool
     glyphs: Glyphs
@@ -54,10 +54,10 @@ class ListingLine(NamedTuple):
 
     Attributes:
         text: printable, with the styles of the form.
-        instruction: the instruction that it shows or precedes, from 0; their number for what closes
-            the listing.
+        instruction: the instruction that it shows or precedes, from 0; their number for closing
+            lines.
         part: 0 for the instruction itself, 1 and up for the lines above it, the nearest last.
-        is_hot: it shows an instruction that has a good part of the function's hits.
+        is_hot: it shows an instruction with a large share of the function's samples.
     """
 
     text: str
@@ -94,7 +94,7 @@ class Listing:
         return f"{self._title}{_GAP}Address and instruction"
 
     def opening(self) -> Iterator[str]:
-        """Yield the block with most hits, if the whole is longer than is seen at once."""
+        """Yield the block with most samples, if the listing is longer than a screen."""
         counted_hits, blocks = self._function.counted, self._function.blocks
         rows = len(counted_hits) if self._form.whole else int(near_hits(counted_hits).sum())
         if rows <= _SEEN_AT_ONCE or not len(blocks.start):
@@ -131,7 +131,7 @@ class Listing:
                 )
 
     def _parts(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield each instruction that is shown, and its lines: its own is the last of them."""
+        """Yield each instruction that is shown, and its lines, its own line last."""
         function = self._function
         everything = np.ones(len(function.counted), np.bool_)
         shown = everything if self._form.whole else near_hits(function.counted)
@@ -201,7 +201,7 @@ class Listing:
 def closing_lines(
     code: CodeTable, function: AnnotatedFunction, start: int, words: Words
 ) -> Iterator[str]:
-    """Yield what is to be known of a function's hits: strays, and which instruction is meant."""
+    """Yield remarks on a function's samples: strays, and which instruction is meant."""
     samples, strays = words.term("samples"), pluralize(function.stray_hits, words.term("sample"))
     if function.stray_hits:
         yield (

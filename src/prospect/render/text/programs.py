@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from prospect.render.text.style import Page
 
 _MODES = ("User", "System", "Interrupt", "Other")
-# So many columns are always there; the others only if there are any.
+# So many columns are always shown; the others only if they have samples.
 _USUAL = 2
 _NAME_WIDTH = 24
-# With less of it at once, wall time is CPU time.
+# With fewer CPUs at once, wall time is CPU time.
 _LEAST_AT_ONCE = 1.05
 
 
@@ -95,11 +95,8 @@ def _figures(
     page: Page, short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]
 ) -> list[Column]:
     """Return the columns that both tables begin with."""
-    event, seconds, halves = (
-        short.event,
-        [row.seconds for row in rows],
-        [row.half_width_s for row in rows],
-    )
+    event = short.event
+    seconds, halves = [row.seconds for row in rows], [row.half_width_s for row in rows]
     times, bars = page.figures.time_columns(seconds, halves, escaped(event.time_title))
     is_parallel = short.wall is not None and short.wall.at_once >= _LEAST_AT_ONCE
     wall = [page.figures.seconds(row.wall_s) for row in rows] if is_parallel else []
@@ -113,7 +110,7 @@ def _figures(
 
 
 def _mode(page: Page, amounts: list[float], mode: int) -> Column:
-    """Return the column of a mode, which is left out if it is neither usual nor there."""
+    """Return the column of a mode; it is hidden if the mode is unusual and has no samples."""
     figures = page.figures
     cells = [figures.seconds(one) if figures.has_time else f"{one:.0f}" for one in amounts]
     return Column(_MODES[mode], cells, when=mode < _USUAL or any(amounts))
@@ -138,7 +135,7 @@ def _closing(
     more: int,
     what: str,
 ) -> Iterator[str]:
-    """Yield what is not shown, and an empty line."""
+    """Yield the rows that are left out, and an empty line."""
     if more:
         hits = short.hits - sum(row.hits for row in rows)
         time = f"{page.figures.seconds(short.seconds - sum(row.seconds for row in rows))} s, "
@@ -154,7 +151,7 @@ def _asked_for(page: Page) -> str:
 
 
 def summary_lines(page: Page) -> Iterator[str]:
-    """Yield the section: kept processes, the cut line, the total, and what to make of them."""
+    """Yield the section: kept processes, the cut line, the total, and remarks."""
     view, event, style = page.report, page.event, page.style
     processes = pluralize(len(view.profile.processes), "Process")
     samples = style.words.term("Samples")
@@ -208,7 +205,7 @@ def _processes(page: Page) -> Iterator[str]:
 
 
 def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
-    """Return the ranks by user time; a process is marked where any of its times is."""
+    """Return the ranks by user time; a process is marked if any of its times is."""
     estimates = page.event.estimates.processes
     aliased = estimates.aliased.reshape(-1, MODE_COUNT).any(axis=1)
     ranked = estimates.rows(kept * MODE_COUNT + MODE_USER)

@@ -1,10 +1,9 @@
-"""The run and how good its samples are: header, statistics, names, call stacks, times.
+"""The run and the quality of its samples: header, statistics, names, call stacks, times.
 
-The header has what was profiled, how, and what the run could not see. Statistics of Run are the
-recorder's and the profile's counters under Prospect's names.
-Symbol quality and stack quality show hits without a name, call stacks that are cut, and remedies.
-The sample accounting, late samples, own cost and Accounting show how samples account for the time;
-Accounting compares sampled time with the kernel's own figures for the same interval.
+The header has the facts of the run. Statistics of Run are the counters of the recorder and of the
+profile. Symbol quality and stack quality show samples without a name, call stacks that are cut, and
+remedies. The sample accounting, late samples, own cost and Accounting show how samples account for
+the time; Accounting compares sampled time with the kernel's own figures for the same interval.
 """
 
 from __future__ import annotations
@@ -169,7 +168,7 @@ def _interval(run: RunInfo) -> str:
 
 
 def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
-    """Yield the section; counters that this run does not have are left out."""
+    """Yield the section, with the counters that this run has."""
     counters: Mapping[str, float | None] = view.counters
     left, right = _RUN_LEFT, _RUN_RIGHT
     if style.words.is_classic:
@@ -197,7 +196,7 @@ def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
 
 
 def _with_classic(names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return a column with the counters that the report of 2002 has in addition."""
+    """Return a column with the further counters of the report of 2002."""
     column: list[tuple[str, str]] = []
     for name, label in names:
         column += [(own, words) for own, words, before in _CLASSIC if before == name]
@@ -230,7 +229,7 @@ def _own_label(name: str) -> str:
 def quality_lines(
     view: ReportView, quality: SymbolQuality, figures: Figures, style: Style
 ) -> Iterator[str]:
-    """Yield the section; it is empty but for its first line if there are no hits."""
+    """Yield the section; without samples it has one line."""
     yield from style.section("Symbol quality")
     digits = percent_digits(quality.hits)
     nameless = quality.hits - quality.named_hits
@@ -282,7 +281,7 @@ def _mending_lines(view: ReportView, entry: SourceHits, style: Style) -> Iterato
 
 
 def _whose(view: ReportView, found: ObjectHits) -> str:
-    """Return the process of anonymous memory; "" if the object's name says enough."""
+    """Return the process of anonymous memory, "" for other objects."""
     if found.process_index < 0:
         return ""
     processes = view.profile.processes
@@ -361,7 +360,7 @@ def _remedy(quality: StackQuality) -> str:
 
 
 def sample_accounting_lines(report: Report, style: Style) -> Iterator[str]:
-    """Yield the accounting of ticks, the base of lateness and the own cost, as far as known."""
+    """Yield the accounting of ticks, the limit of lateness and the own cost, as far as known."""
     title = "Sample accounting: what became of every tick of the sampling clocks"
     yield style.title(style.words.term(title))
     if report.sample_accounting:
@@ -412,7 +411,7 @@ def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
 
 
 def _shown_rows(accounting: SampleAccounting) -> list[int]:
-    """Return all CPUs, or those whose ticks add up worst, in the order of their numbers."""
+    """Return all CPUs, or those with the largest errors, in the order of their numbers."""
     counts: TickCounts = accounting.by_cpu
     unsampled = np.abs(counts.closure) + counts.lost + counts.throttled + counts.busy
     worst = np.argsort(-unsampled, kind="stable")[:_MOST_ROWS]
@@ -525,5 +524,5 @@ def _verdict(row: Agreement, style: Style) -> str:
 
 
 def _difference(seconds: float | None) -> str:
-    # Rounded first: what rounds to nothing has no sign.
+    # Rounded first, so that zero has no sign.
     return NO_TIME if seconds is None else f"{round(seconds, 2) + 0.0:+.2f}"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NAME_WIDTH = 24
 MOST_COLUMNS = 6
 _SPACE = "  "
-_PARALLEL = 0.95  # with less wall time than that of the CPUs' time, it is worth a column
+_PARALLEL = 0.95  # below this share of the CPU time, wall time has a column
 _TITLE_WIDTH = 24
 
 
@@ -92,7 +92,7 @@ def _sorted_table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Itera
 
 
 def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[Column]:
-    """Return the columns that say what each row is of."""
+    """Return the columns of the keys."""
     columns = []
     for key, texts in zip(keys, names, strict=True):
         one = BY_NAME[key]
@@ -104,7 +104,7 @@ def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[C
 
 
 def _sorted_closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterator[str]:
-    """Yield what is not shown, the total, and what the marks mean."""
+    """Yield the rows that are left out, the total, and the meaning of the marks."""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     if rows.left_out:
         time = f"{figures.seconds(rows.left_out_s)} s, {pluralize(rows.left_out_hits, 'sample')}"
@@ -147,7 +147,7 @@ class ClassTextRenderer(FiguresRenderer):
         yield from style.warnings(report.warnings)
 
     def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
-        """Yield the table; what all rows have is its last one."""
+        """Yield the table; its last row is the total."""
         columns: list[Column] = []
         head = ""
         for at, name in enumerate(table.classes):
@@ -179,7 +179,7 @@ class ClassTextRenderer(FiguresRenderer):
         return f"{BY_NAME[self.columns].title}{name}" or "(none)"
 
     def _closing(self, table: ClassColumns, threshold_s: float, style: Style) -> Iterator[str]:
-        """Yield what is not shown."""
+        """Yield the rows and classes that are left out."""
         if table.left_out:
             hits = pluralize(int(table.left_out_hits.sum()), "sample")
             rows = pluralize(table.left_out, "row")
@@ -205,7 +205,7 @@ def _class_columns_of(table: ClassColumns, at: int) -> list[Column]:
     )
 
     def if_hit(column: Column) -> Column:
-        # A class that has nothing of a row is seen to have nothing.
+        # Cells of a class without samples in a row are empty.
         cells = zip(column.cells, hits, strict=True)
         return column._replace(cells=[text if hit else "" for text, hit in cells])
 

@@ -1,7 +1,7 @@
 """Tables of source lines: `Pcnt Accum% Hits Secs ± Source line Function`.
 
-A path that is too wide loses its first directories, a function the end of its name; JSON has both
-whole.
+Paths that are too wide lose their first directories, functions the end of their names; JSON has
+both whole.
 """
 
 from __future__ import annotations

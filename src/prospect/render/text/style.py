@@ -1,9 +1,9 @@
-"""How lines and figures look: digits, the little colour of a terminal, phrases plain or of 2002.
+"""The look of lines and figures: digits, colours of a terminal, phrases of today or of 2002.
 
-A figure gets no more digits than its error bar or its number of hits justifies. A single hit is the
-least that sampling can tell apart, so seconds get the digits that show one hit, and fewer if the
-error bar is wider. A share of n hits has a standard error of up to 50 / sqrt(n) percentage points:
-whole percents are given below 1,000 hits, tenths from there, hundredths from 1,000,000.
+A figure has no more digits than its error bar or its number of samples justifies. Seconds have the
+digits that show one sample, and fewer if the error bar is wider. A share of n samples has a
+standard error of up to 50 / sqrt(n) percentage points: whole percents are given below 1,000
+samples, tenths from there, hundredths from 1,000,000.
 
 Source: ECMA-48, 8.3.117 (SGR); Tsariounov, "Prospect", OLS 2002, for the classic phrases.
 """
@@ -37,7 +37,7 @@ _FAINT = "\x1b[2m"
 _HOT = "\x1b[1;31m"
 _YELLOW = "\x1b[33m"
 _PLAIN = "\x1b[0m"
-# Rows with a good part of the whole are seen at a glance.
+# Rows with such a share of the whole are marked.
 _HOT_SHARE = 0.1
 RULE = "-" * 79
 NO_NAME = "[no name]"
@@ -70,7 +70,7 @@ NO_TIME = "-"
 
 
 class Words(Record):
-    """How sections, births and cuts are called.
+    """The titles of sections, and words for births and cuts.
 
     Attributes:
         is_classic: as in 2002.
@@ -79,7 +79,7 @@ class Words(Record):
     is_classic: bool = False
 
     def term(self, phrase: str) -> str:
-        """Return a phrase of this report, which names nothing of a recording, in its own words."""
+        """Return a phrase in the words of this report; it must contain no name of a recording."""
         if not self.is_classic:
             return phrase
         words = sorted(_OF_2002, key=len, reverse=True)
@@ -96,7 +96,7 @@ class Words(Record):
         return "Routine name | Instruction TEXT" if self.is_classic else "Function"
 
     def sentence(self, sentence: str) -> str:
-        """Return a sentence of the estimates, of which one counts functions before it names any."""
+        """Return a sentence of the estimates; one counts functions before it names any."""
         begin, of, rest = sentence.partition(" of ")
         return self.term(begin) + of + rest if begin.startswith("The first ") else sentence
 
@@ -121,27 +121,27 @@ class Words(Record):
         return "Section 3: Memory Map" if self.is_classic else f"Memory Map of {name} {pid}"
 
     def birth(self, how: str) -> str:
-        """Say how a process began: by exec, by fork, preexisting, or unknown."""
+        """Return how a process began, for "exec", "fork", "preexisting" or "unknown"."""
         return f"Birth by {how}" if self.is_classic else _BIRTHS.get(how, "Began unseen")
 
     def end(self, *, by_exec: bool) -> str:
-        """Say how a process ended."""
+        """Return how a process ended."""
         if self.is_classic:
             return f"Process END by {'exec()' if by_exec else 'exit()'}"
         return "Went on as another program, by exec()" if by_exec else "Ended by exit()"
 
     @property
     def left_out(self) -> str:
-        """The first words of a line that says what is not shown."""
+        """The first words of a line on rows that are not shown."""
         return "Skip remainder," if self.is_classic else "Left out:"
 
     def skipped(self, seconds: float, option: str, threshold_s: float, what: str) -> str:
-        """Say what a table leaves out.
+        """Return the line on rows that a table leaves out.
 
         Args:
             seconds: the time of the first row that is left out.
-            option: which sets the threshold, as it is typed.
-            what: how many rows and hits, in words.
+            option: sets the threshold.
+            what: the number of rows and samples, in words.
         """
         if self.is_classic:
             limit = f"'{option} {threshold_s:.6f}' Sec"
@@ -150,7 +150,7 @@ class Words(Record):
 
 
 class Style(Record):
-    """Marks up lines where `colour` is set, and leaves them alone otherwise."""
+    """Marks up lines if `colour` is set."""
 
     colour: bool
     words: Words = Words()
@@ -160,7 +160,7 @@ class Style(Record):
         return f"{_BOLD}{line}{_PLAIN}" if self.colour else line
 
     def cut(self, line: str) -> str:
-        """Return a line that says what was left out."""
+        """Return a line on what was left out."""
         return f"{_FAINT}{line}{_PLAIN}" if self.colour else line
 
     def warning(self, line: str) -> str:
@@ -173,7 +173,7 @@ class Style(Record):
             yield self.warning(f"Warning: {escaped(sentence)}")
 
     def hot_rows(self, lines: Iterable[str], shares: Iterable[float]) -> Iterator[str]:
-        """Yield a table, its titles first, with the rows marked that have a good part of all."""
+        """Yield a table, its titles first, with rows of a large share marked."""
         rows = iter(lines)
         yield from islice(rows, 1)
         for line, share in zip(rows, shares, strict=True):
@@ -186,7 +186,7 @@ class Style(Record):
 
 
 def note_lines(sentences: Iterable[str]) -> Iterator[str]:
-    """Yield what a profile or a comparison could not see."""
+    """Yield the notes of a profile or a comparison."""
     for sentence in sentences:
         yield f"Note: {escaped(sentence)}"
 
@@ -205,7 +205,7 @@ class Page(NamedTuple):
 
 
 def percent_digits(hits: int) -> int:
-    """Return how many decimals a share of `hits` hits is given with."""
+    """Return the number of decimals for a share of so many samples, in percent."""
     return (hits >= _TENTHS_FROM_HITS) + (hits >= _HUNDREDTHS_FROM_HITS)
 
 
@@ -213,7 +213,8 @@ def second_digits(hits: int, seconds: float) -> int:
     """Return how many decimals of a second show one hit."""
     if hits <= 0 or seconds <= 0:
         return _LEAST_SECOND_DIGITS
-    # The tolerance keeps 1000 Hz at 3 digits: a hit of a bank is worth a little more or less.
+    # The tolerance keeps 1000 Hz at 3 digits: a sample of a bank of clocks is worth a little more
+    # or less than its mean.
     needed = math.ceil(-math.log10(seconds / hits) - _DIGIT_TOLERANCE)
     return min(max(needed, _LEAST_SECOND_DIGITS), _MOST_SECOND_DIGITS)
 
@@ -284,7 +285,7 @@ class Figures:
 
 
 def _is_known(seconds: float, half_width_s: float) -> bool:
-    """Return whether a bar can be shown; a row without a hit has none that would mean something."""
+    """Return whether a bar can be shown; that of a row without samples means nothing."""
     return seconds > 0 and not math.isnan(half_width_s)
 
 

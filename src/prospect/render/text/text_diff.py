@@ -185,7 +185,7 @@ def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iter
 
 
 def total_columns(comparison: Comparison, unit: Unit) -> list[Column]:
-    """Return the columns of the table of what all rows add up to."""
+    """Return the columns of the table of the total and the modes."""
     return change_columns(_joined(comparison.total, comparison.modes), unit, "", slice(None))
 
 
@@ -221,7 +221,7 @@ def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> 
 
 
 def _digits(values: NDArray[np.float64]) -> int:
-    """Return the decimals at which the smallest of these is not rounded to nothing."""
+    """Return the number of decimals at which the smallest of these is not rounded to zero."""
     least = float(values[values > 0].min(initial=np.inf))
     if not math.isfinite(least):
         return 0
@@ -234,20 +234,13 @@ def _numbers(values: NDArray[np.float64], digits: int, sign: str) -> list[str]:
 
 def _relative(table: ChangeTable, shown: slice) -> tuple[list[str], list[str], list[str]]:
     """Return the cells of the relative change and of both ends of its interval."""
+    rows = zip(table.relative[shown].tolist(), table.hits[shown].tolist(), strict=True)
     relative = [
-        _change_cell(value, before, after)
-        for value, (before, after) in zip(
-            table.relative[shown].tolist(), table.hits[shown].tolist(), strict=True
-        )
+        "new" if not before else percent_change(value) if after else "gone"
+        for value, (before, after) in rows
     ]
     low = [percent_change(v) if v > -1.0 else "" for v in table.relative_low[shown].tolist()]
     high = [
         percent_change(v) if math.isfinite(v) else "" for v in table.relative_high[shown].tolist()
     ]
     return relative, low, high
-
-
-def _change_cell(value: float, before: int, after: int) -> str:
-    if not before:
-        return "new"
-    return percent_change(value) if after else "gone"

@@ -1,8 +1,7 @@
-"""The text report as a whole: its sections in order, streamed.
+"""The text report: its sections in order, streamed as UTF-8 lines.
 
-Comes in: a Profile. Goes out: UTF-8 lines as docs/report.md describes them: the answer in short,
-where the time went, then what that rests on. `--classic` gives the same sections in the order of
-Prospect 0.9's report (Tsariounov, OLS 2002).
+docs/report.md describes them: the answer in short, where the time went, then the evidence.
+`--classic` gives the same sections in the order of Prospect 0.9's report (Tsariounov, OLS 2002).
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def _classic(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
 def _figures_first(
     report: Report, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
 ) -> Iterator[str]:
-    """Yield where the time went: of all that was asked for, and of each process."""
+    """Yield where the time went, of all chosen processes and of each."""
     yield from ["", *style.warnings(report.warnings)]
     for page, short in pages:
         yield from _event_title(page, [one for one, _ in pages])
@@ -98,7 +97,7 @@ def _figures_first(
 
 
 def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
-    """Yield what was recorded, how, and how far that can be trusted."""
+    """Yield what was recorded, how, and the quality of the samples."""
     yield from style.section("The Run")
     yield from header_lines(report, style)
     yield from note_lines(report.notes)
@@ -117,7 +116,7 @@ def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
 
 
 def _stack_quality(report: Report, style: Style) -> Iterator[str]:
-    """Yield what became of copies of stacks, if there are any."""
+    """Yield the quality of call stacks, if some are cut."""
     if report.has_short_stacks:
         from prospect.render.text.quality_sections import stack_quality_lines  # noqa: PLC0415 - rarely there
 
@@ -125,7 +124,7 @@ def _stack_quality(report: Report, style: Style) -> Iterator[str]:
 
 
 def _rare_lines(report: Report, style: Style) -> Iterator[str]:
-    """Yield what few recordings have: data of event sources, waits, several events."""
+    """Yield the sections that few recordings have: data of event sources, waits, several events."""
     if report.data:
         from prospect.render.text.event_sections import sample_data_lines  # noqa: PLC0415 - rarely there
 
@@ -167,7 +166,7 @@ def _figures(event: EventReport) -> Figures:
 
 
 def _event_title(page: Page, pages: list[Page]) -> Iterator[str]:
-    """Yield which event follows, if there are several."""
+    """Yield the title of an event, if there are several."""
     if len(pages) > 1:
         name, samples = escaped(page.event.event.name), page.style.words.term("samples")
         yield RULE
@@ -191,7 +190,7 @@ def _details(page: Page, functions: FunctionFormatter) -> Iterator[str]:
 
 
 def _of_all_lines(page: Page, functions: FunctionFormatter) -> Iterator[str]:
-    """Yield what is of all processes together: the kernel, source lines, counted calls."""
+    """Yield the sections on all processes together: the kernel, source lines, counted calls."""
     if page.event.kernel is not None:
         yield from kernel_lines(page, page.event.kernel, functions)
         yield from system_entry_reason_lines(page)

@@ -1,4 +1,4 @@
-"""Tables of columns that line up: each is as wide as its widest cell, and nothing is wrapped."""
+"""Tables with aligned columns: each is as wide as its widest cell, and nothing is wrapped."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Column(NamedTuple):
     when: bool = True
 
     if not TYPE_CHECKING:  # type: ignore[misc]  # mypy has its own constructor
-        # A report makes a few for each table of each process: the constructor of any named tuple,
-        # which completes what was left out, would take a fifth of the report's time.
+        # A report makes a few for each table of each process. The constructor of any named tuple,
+        # which fills in defaults, would take a fifth of the report's time.
         def __new__(cls, title, cells, right=True, when=True):  # noqa: ANN001, ANN204, D102, FBT002
             return tuple.__new__(cls, (title, cells, right, when))
 

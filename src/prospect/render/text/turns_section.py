@@ -1,4 +1,4 @@
-"""Turns: how long threads took from one wait for work to the next, and what that time was."""
+"""Turns: how long threads took from one wait for work to the next, and where that time went."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
-from prospect.estimate.wall_account import BLOCKED, FOR_A_CPU, INTERRUPT, NO_SAMPLE, RUNNING
+from prospect.estimate.wall_account import BLOCKED, FOR_A_CPU, NO_SAMPLE, RUNNING
 from prospect.figures.find_turns import AFTER, OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_names
 from prospect.render.text.style import percent
 from prospect.render.text.text_table import Column, table_lines
-from prospect.render.text.wall import had_words, wrapped
+from prospect.render.text.wall import blocked_by, had_words, what_cell, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _FUNCTION_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 22, 40, 12
 _MOST_KINDS = 20
 _MOST_DETAILED = 5
 _MOST_ROWS = 12
-_LEAST_MS = 0.0005  # what is shown as 0.000 says nothing
+_LEAST_MS = 0.0005  # less is shown as 0.000
 _MOST_CHANGES = 5
 _LOCKS = ("a mutex", "Python's global lock", "futex")
 
@@ -60,7 +60,7 @@ def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
 
 
 def _first(account: TurnAccount) -> KindOfTurns:
-    """Return the kind with most time, one that a function names if it has some part of it."""
+    """Return the kind with most time, preferably a large one with the name of a function."""
     whole_s = sum(kind.seconds for kind in account.kinds)
     named = [kind for kind in account.kinds if kind.kind != OTHER_TURNS]
     of_function = [
@@ -72,14 +72,14 @@ def _first(account: TurnAccount) -> KindOfTurns:
 
 
 def _shown(items: list[tuple[float, str]], kind: KindOfTurns) -> list[str]:
-    """Return the words of items, and what they leave."""
+    """Return the words of items, and the rest of the time."""
     left = 1.0 - sum(share for share, _ in items)
     others = [f"others {_ms(left * kind.mean_s)}"] if left >= _LEAST_SHARE else []
     return [*(text for _, text in items), *others]
 
 
 def _ms(seconds: float) -> str:
-    """Return milliseconds with three digits that count."""
+    """Return milliseconds with three significant digits."""
     ms = seconds * _MS
     if math.isnan(ms):
         return "-"
@@ -87,7 +87,7 @@ def _ms(seconds: float) -> str:
 
 
 def _items(kind: KindOfTurns) -> list[tuple[float, str]]:
-    """Return what a turn consists of on average, the largest first: its share, and its words."""
+    """Return the parts of an average turn, the largest first: their shares and words."""
     sums: dict[str, float] = {}
     functions: dict[str, dict[str, float]] = {}
     for row in kind.rows:
@@ -104,7 +104,7 @@ def _items(kind: KindOfTurns) -> list[tuple[float, str]]:
         if name == FOR_A_CPU:
             text += had_words(kind.takers)
         elif name == _OWN_CPU or name.startswith(_LOCKS):
-            text += _of_it(functions.get(name, {}), kind)
+            text += _main_function(functions.get(name, {}), kind)
         found.append((share, text))
     return found
 
@@ -113,21 +113,18 @@ _OWN_CPU = "own CPU"
 
 
 def _item_of(row: TurnRow, kind: KindOfTurns) -> str:
-    """Return what a row is counted as on the first screen."""
+    """Return the item of the first screen that a row counts for."""
     if row.thread == OTHER_PROCESS:
         return escaped(f"other {row.program}" if row.program == kind.program else row.program)
     if row.thread == OTHER_THREAD:
         return escaped(row.during) if row.during in _LOCKS else "its other threads"
     if row.state == RUNNING:
         return _OWN_CPU
-    if row.state == BLOCKED:
-        by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
-        return escaped(f"{row.what}{by}")
-    return row.state
+    return blocked_by(row) if row.state == BLOCKED else row.state
 
 
-def _of_it(functions: dict[str, float], kind: KindOfTurns) -> str:
-    """Return in brackets the function with most of it."""
+def _main_function(functions: dict[str, float], kind: KindOfTurns) -> str:
+    """Return in brackets the function with most time of an item."""
     if not functions:
         return ""
     name, share = max(functions.items(), key=lambda one: one[1])
@@ -175,7 +172,7 @@ def turns_table_lines(kinds: Sequence[KindOfTurns]) -> Iterator[str]:
 
 
 def turns_words(kind: KindOfTurns, width: int) -> list[str]:
-    """Return what a turn of a kind consists of on average, the largest first."""
+    """Return the parts of an average turn of a kind, the largest first."""
     return wrapped("", _shown(_items(kind), kind), width, 0)
 
 
@@ -188,7 +185,7 @@ def _kind_cells(kinds: Sequence[KindOfTurns]) -> list[str]:
 
 
 def _between(quantile: Quantile) -> str:
-    """Return the 95 % interval of a quantile in ms; without one of its ends, that is open."""
+    """Return the 95 % interval of a quantile in ms; an end that is not known is left out."""
     low, high = ("" if math.isnan(one) else _ms(one) for one in (quantile.low, quantile.high))
     return f"{low}-{high}" if low or high else "-"
 
@@ -224,7 +221,7 @@ def _parts(kind: KindOfTurns, style: Style) -> Iterator[str]:
         Column("Pieces", [str(row.pieces) for row in rows]),
         Column("State", [row.state for row in rows], right=False),
         Column("Program", [_whose(row, kind) for row in rows], right=False),
-        Column("What", [_what(row) for row in rows], right=False),
+        Column("What", [what_cell(row) for row in rows], right=False),
         Column("Meanwhile in", [escaped(row.during) for row in rows], right=False, when=has_during),
     )
     if more := len(kind.rows) - len(rows):
@@ -242,15 +239,8 @@ def _whose(row: TurnRow, kind: KindOfTurns) -> str:
     return escaped(f"{row.program}, {row.thread}")
 
 
-def _what(row: TurnRow) -> str:
-    if row.state == BLOCKED:
-        by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
-        return escaped(f"{row.what}{by}" if row.ended_by else f"{row.what}, end not recorded")
-    return escaped(row.what)
-
-
 def turn_change_lines(changes: Sequence[TurnChange], style: Style) -> Iterator[str]:
-    """Yield which turns became faster or slower, and for the first kinds by what."""
+    """Yield how the lengths of turns changed, and for the first kinds the causes."""
     shown = changes[:_MOST_KINDS]
     yield from table_lines(
         Column("A ms", [_ms(one.a) for one in shown]),

@@ -116,7 +116,7 @@ def _figures(found: Waiting, groups: list[list[int]]) -> list[Column]:
 
 
 def _closure(view: ReportView, found: Waiting) -> Iterator[str]:
-    """Yield how far the times add up, and what is not known of them."""
+    """Yield how well the times add up, and which are unknown."""
     threads, rows = found.threads, found.shown
     life_s = float(threads.life_ns.take(rows).sum()) * _NS
     unknown_s = float(threads.unknown_ns.take(rows).sum()) * _NS

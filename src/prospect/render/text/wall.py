@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_turns import ComparedWall, PartChange
     from prospect.estimate.finished_report import Report
+    from prospect.estimate.turn_account import TurnRow
     from prospect.estimate.wall_account import Taker, WallAccount, WallRow
     from prospect.render.text.style import Style
 
@@ -39,7 +40,7 @@ _LEAST_KNOWN = 0.5  # of the time, to name who had it
 _NAME_WIDTH = 24
 _MOST_ROWS = 40
 _MOST_HAD = 10
-_NOBODY_WORDS = "nobody"
+_TAKERS = {NOBODY: "nobody"}
 _NO_PROGRAMS = (NOBODY, UNRECORDED, QUOTA, HOST)
 _WHOSE = ("another", "the command")  # by `is_own`
 
@@ -61,7 +62,7 @@ def wall_summary(account: WallAccount, width: int) -> Iterator[str]:
 
 
 def wrapped(head: str, items: list[str], width: int, indent: int) -> list[str]:
-    """Return items in lines of a width, broken between two items, further lines indented."""
+    """Return items in lines of a width, broken between items; further lines are indented."""
     lines, line = [], head
     for place, item in enumerate(items):
         text = f"{item}{',' if place + 1 < len(items) else ''}"
@@ -82,39 +83,46 @@ def _item(row: WallRow, account: WallAccount, digits: int) -> str:
 
 
 def _what(row: WallRow | PartChange) -> str:
-    """Return what a row is, without its program."""
+    """Return the function or the wait of a row, without its program."""
     if row.state == RUNNING:
         return escaped(
             f"{row.program} running" if row.what == NO_SAMPLE and row.program else row.what
         )
-    if row.state == BLOCKED:
-        by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
-        return escaped(f"{row.what}{by}")
-    return row.what or row.state
+    return blocked_by(row) if row.state == BLOCKED else row.what or row.state
+
+
+def blocked_by(row: WallRow | PartChange | TurnRow) -> str:
+    """Return what blocked a thread, and which other program ended the wait."""
+    by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
+    return escaped(f"{row.what}{by}")
+
+
+def what_cell(row: WallRow | TurnRow) -> str:
+    """Return the cell of a row's function, or of its wait and what ended it."""
+    if row.state != BLOCKED:
+        return escaped(row.what)
+    return blocked_by(row) if row.ended_by else escaped(f"{row.what}, end not recorded")
 
 
 def _short(row: WallRow | PartChange) -> str:
-    """Return the same for a line; names of functions lose what is least useful."""
+    """Return the same for a line, with a function's name shortened."""
     what = _what(row)
     return short_names([what], _NAME_WIDTH)[0] if row.state == RUNNING else what
 
 
 def had_words(takers: tuple[Taker, ...]) -> str:
-    """Return in brackets who had the CPU, as far as that is known of most of the time."""
+    """Return in brackets who had the CPU, if that is known for most of the time."""
     takers = tuple(taker for taker in takers if taker.program not in (QUOTA, HOST))
     total_s = sum(taker.seconds for taker in takers)
     known = [taker for taker in takers if taker.program != UNRECORDED]
     found = [taker for taker in known if taker.seconds >= _LEAST_OF_WAIT * total_s]
     if sum(taker.seconds for taker in known) < _LEAST_KNOWN * total_s or not found:
         return ""
-    names = dict.fromkeys(_who(taker) for taker in found[:_MOST_TAKERS])
+    names = dict.fromkeys(
+        "its own threads" if taker.is_own else _TAKERS.get(taker.program, escaped(taker.program))
+        for taker in found[:_MOST_TAKERS]
+    )
     return f" ({', '.join(names)} had it)"
-
-
-def _who(taker: Taker) -> str:
-    if taker.is_own:
-        return "its own threads"
-    return _NOBODY_WORDS if taker.program == NOBODY else escaped(taker.program)
 
 
 def wall_lines(report: Report, style: Style) -> Iterator[str]:
@@ -133,7 +141,7 @@ def wall_lines(report: Report, style: Style) -> Iterator[str]:
         Column("Longest", [f"{row.longest_s:.6f}" for row in rows]),
         Column("State", [row.state for row in rows], right=False),
         Column("Program", [escaped(row.program) for row in rows], right=False),
-        Column("What", [_cell(row) for row in rows], right=False),
+        Column("What", [what_cell(row) for row in rows], right=False),
     )
     if more := len(account.rows) - len(rows):
         left_s = sum(row.seconds for row in account.rows) - sum(row.seconds for row in rows)
@@ -150,12 +158,6 @@ def wall_lines(report: Report, style: Style) -> Iterator[str]:
 
 def _bar(row: WallRow | PartChange) -> str:
     return f"{row.half_width_s:.3f}" if row.half_width_s else "-"
-
-
-def _cell(row: WallRow) -> str:
-    if row.state == BLOCKED:
-        return escaped(f"{row.what}, end not recorded" if not row.ended_by else _what(row))
-    return escaped(row.what)
 
 
 def _closure(account: WallAccount) -> Iterator[str]:
@@ -185,7 +187,7 @@ def _takers(account: WallAccount, style: Style) -> Iterator[str]:
 
 
 def wall_change_line(wall: ComparedWall, width: int) -> str:
-    """Return what made the command faster or slower, the largest changes first."""
+    """Return the largest changes of a command's wall time."""
     digits = 2 if max(wall.a, wall.b) >= 1 else 3
     least_s = 10.0**-digits
     change = wall.b - wall.a
@@ -204,7 +206,7 @@ def wall_change_line(wall: ComparedWall, width: int) -> str:
 
 
 def wall_change_lines(wall: ComparedWall, rows: int, style: Style) -> Iterator[str]:
-    """Yield a table of what made the command faster or slower."""
+    """Yield a table of the changes of a command's wall time."""
     shown = wall.rows[:rows]
     yield from table_lines(
         Column("A", [f"{wall.a:.3f}", *(f"{row.a:.3f}" for row in shown)]),
