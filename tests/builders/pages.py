@@ -1,4 +1,4 @@
-"""Reports that leave nothing out, and what a browser shows of their page."""
+"""Reports as bytes, and the contents of their page in a browser."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
+def report_of(profile: Profile, name: str, **options: Any) -> bytes:
+    """Return a report in any format."""
+    out = io.BytesIO()
+    make_renderer(name, **options).render(profile, out)
+    return out.getvalue()
+
+
 def whole_report(profile: Profile, name: str = "html", **options: Any) -> bytes:
     """Return a report of every process and function, in any format."""
-    out = io.BytesIO()
     settings = {"detail": "4", "user_threshold_s": 0.0, "kernel_threshold_s": 0.0, **options}
-    make_renderer(name, **settings).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, name, **settings)
 
 
 def text_of(browser: Any, selector: str) -> str:

@@ -1,13 +1,12 @@
 """Profiles with call stacks as other tools' formats have them, and how many samples they hold."""
 
-import io
 import re
 
 import pytest
 
+from builders.pages import report_of
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
-from prospect.render.registry import make_renderer
 
 PROFILES = {
     "stacks": stacks_profile,
@@ -26,9 +25,7 @@ every_case = pytest.mark.parametrize("case", PROFILES)
 
 
 def rendered(name, profile, *, detail="4", inline=True):
-    out = io.BytesIO()
-    make_renderer(name, detail=detail, inline=inline).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, name, detail=detail, inline=inline)
 
 
 def folded_stacks(data):

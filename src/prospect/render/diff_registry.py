@@ -30,9 +30,9 @@ DIFF_FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
 def diff_writer(
     name: str, rows: int = 20, *, colour: bool = False
 ) -> Callable[[Comparison, BinaryIO], None]:
-    """Return what writes comparisons to files, which stay open.
+    """Return a function that writes comparisons to files, which stay open.
 
-    What is returned raises a RenderError if a file cannot be written.
+    It raises a RenderError if a file cannot be written.
 
     Args:
         name: of the format.

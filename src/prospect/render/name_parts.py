@@ -1,6 +1,6 @@
 """Shorten names of functions to the room that a column has.
 
-The parts that say least are dropped first: the return type, parameters, template arguments, then
+The least telling parts are dropped first: the return type, parameters, template arguments, then
 namespaces, modules and directories from the left. The function's own name is cut in its middle if
 it alone is too wide. `assets/names.js` does the same for pages; both pass one table of tests.
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _ELLIPSIS = "..."
-# Names come from untrusted files. Longer ones are only cut.
+# Names come from untrusted files. Longer names are only cut.
 _LONGEST = 1 << 13
-# Patterns, which are compiled at their first use: few reports have a name that is too wide.
+# Patterns are compiled at their first use: few reports have a name that is too wide.
 _LEXEME = r"operator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)|\[\])(?=[(<\s]|$)|->|=>|::|[()<>\[\]{} ./]"
 _CLOSING = {"(": ")", "<": ">", "[": "]", "{": "}"}
 # Suffixes that compilers and linkers add to a name.
@@ -54,9 +54,9 @@ def short_name(name: str, width: int, object_name: str = "") -> str:
     """Return an escaped name in at most `width` columns.
 
     Args:
-        name: of a function, or in brackets why it has none.
+        name: of a function, or in brackets the reason that it has none.
         width: at least 4.
-        object_name: the file that it is in, for functions between two exported ones.
+        object_name: the function's file, for functions between two exported ones.
     """
     if display_width(name) <= width:
         return name
@@ -68,9 +68,9 @@ def short_name(name: str, width: int, object_name: str = "") -> str:
 
 
 def short_names(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
-    """Return names in at most `width` columns, different ones still different if possible.
+    """Return names in at most `width` columns; different names stay different if possible.
 
-    `objects` are the files that they are in, none if not known.
+    `objects` are their files, empty if unknown.
     """
     files = objects or [""] * len(names)
     found = [short_name(name, width, file) for name, file in zip(names, files, strict=True)]
@@ -78,13 +78,13 @@ def short_names(names: Sequence[str], width: int, objects: Sequence[str] = ()) -
     for short, name in zip(found, names, strict=True):
         alike.setdefault(short, set()).add(name)
     return [
-        short if len(alike[short]) == 1 else _told_apart(name, short, alike[short], width, file)
+        short if len(alike[short]) == 1 else _distinct(name, short, alike[short], width, file)
         for short, name, file in zip(found, names, files, strict=True)
     ]
 
 
-def _told_apart(name: str, short: str, others: set[str], width: int, object_name: str) -> str:
-    """Return a short form of a name, and the first word that others of that form do not have."""
+def _distinct(name: str, short: str, others: set[str], width: int, object_name: str) -> str:
+    """Return a short form of a name, and its first word that others of that form lack."""
     begin = 0
     while len({other[begin : begin + 1] for other in others}) == 1:
         begin += 1
@@ -133,7 +133,7 @@ def _candidates(name: str, object_name: str) -> Iterator[str]:
 
 
 def _bracket_candidates(before: str, after: str, object_name: str) -> Iterator[str]:
-    """Yield ever less of the file and the place of a function between two named ones."""
+    """Yield ever shorter forms of a function between two named ones, with its file and place."""
     position = re.search(_POSITION, after)
     which = position[0][2:-1] if position else f"after {before}"
     file = object_name.rpartition("/")[2]
@@ -187,7 +187,7 @@ def _parts(text: str) -> _Parts | None:
 
 
 def _is_parameters(text: str, group: tuple[int, int]) -> bool:
-    """Return whether a group is of parameters: not a type in Go, nor a namespace without a name."""
+    """Return whether a group has parameters; it may be a type in Go, or a nameless namespace."""
     begin, end = group
     inside = text[begin:end]
     is_go = inside.startswith("(*") and text[end : end + 1] == "."
@@ -195,7 +195,7 @@ def _is_parameters(text: str, group: tuple[int, int]) -> bool:
 
 
 def _name_begin(text: str, end: int, blanks: list[int]) -> int:
-    """Return where the name before parameters begins: after its return type."""
+    """Return the begin of the name before parameters, which is after its return type."""
     operator = re.search(r"\boperator\b", text[:end])
     end = operator.start() if operator else end
     return max((blank + 1 for blank in blanks if blank < end), default=0)
@@ -210,7 +210,7 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _without_arguments(text: str) -> str:
-    """Drop template and type arguments, and what is in a lambda's or a Rust type's brackets."""
+    """Drop template and type arguments, and the contents of a lambda's or Rust type's brackets."""
     parts = _parts(text)
     if parts is None:
         return text

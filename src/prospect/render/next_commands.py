@@ -46,22 +46,22 @@ _LEAST_BESIDE_OTHERS = 0.1
 
 
 class Repeated(NamedTuple):
-    """The words that commands repeat of the command line that asks for a report.
+    """The words of the command line that next commands repeat.
 
     Attributes:
         record: options and COMMAND that make the recording again, empty if none can.
-        options: by the name of each command that reads recordings, its options.
+        options: those of each command that reads recordings, by its name.
     """
 
     record: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = {}
 
     def command(self, name: str, *words: str) -> tuple[str, ...]:
-        """Return a command of this name with the options that it repeats, and more words."""
+        """Return a command of this name with its repeated options, and more words."""
         return (name, *self.options.get(name, ()), *words)
 
     def report_of_all(self, *words: str) -> tuple[str, ...]:
-        """Return a report of every process, whichever ones were asked for."""
+        """Return the command of a report of every process."""
         options = iter(self.options.get("report", ()))
         kept = []
         for one in options:
@@ -78,9 +78,9 @@ NOTHING = Repeated()
 def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated) -> Iterator[str]:
     """Yield the commands; none if no command can read the recording.
 
-    `recording` is what to call the recording in a command line, "" if it is not kept.
+    `recording` is its name in a command line, "" if it is not kept.
     """
-    commands: list[tuple[str, ...]]
+    commands: list[tuple[str, ...]] = []
     if view.profile.run.store_part:
         commands = _of_store(view, short.functions[0], repeated) if short.hits else []
     elif recording:
@@ -97,8 +97,6 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
             view, short, DEFAULT_RECORDING, repeated, has_functions=recurs, has_callers=asks
         )
         commands = [again, *readers]
-    else:
-        commands = []
     for number, words in enumerate(commands):
         yield f"{' ' * len(_TITLE) if number else _TITLE}{shell_line(('prospect', *words))}"
 
@@ -112,10 +110,10 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
     has_functions: bool = True,
     has_callers: bool = False,
 ) -> list[tuple[str, ...]]:
-    """Return the commands that show more of a recording, the most useful ones.
+    """Return the most useful commands that show more of a recording.
 
-    Without `has_functions` it may lack samples of the functions of this report; with `has_callers`
-    it has callers even if this report has none.
+    Without `has_functions` it may lack samples of this report's functions; with `has_callers` it
+    has callers even if this report has none.
     """
     file = () if recording == DEFAULT_RECORDING else (operand(recording),)
     command = repeated.command
@@ -136,7 +134,7 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
         if has_callers or _has_callers(view, first):
             commands.append(command("calls", "--callers-of", name, *file))
         if (how := _how_to_annotate(view, first.function)) is not None:
-            # A single word may name a recording, and one in front is taken for options.
+            # A single word may name a recording, and one that begins with a dash an option.
             is_recording = not file and name.endswith(_RECORDING_SUFFIXES)
             files = (DEFAULT_RECORDING,) if is_recording else file
             end = ("--",) if name.startswith("-") else ()
@@ -147,7 +145,7 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
 def _is_of_others(view: Report, short: InShort) -> bool:
     """Return whether others used the machine: COMMAND may have asked a daemon to work.
 
-    Where its waits were recorded, they are what to look at.
+    If its waits were recorded, they are the better thing to look at.
     """
     return (
         view.waiting is None
@@ -157,10 +155,10 @@ def _is_of_others(view: Report, short: InShort) -> bool:
 
 
 def _asks_for_callers(view: Report, repeated: Repeated) -> bool:
-    """Return whether `record` has to be asked for callers.
+    """Return whether `record` needs an option for callers.
 
-    A command's are recorded for this report though nobody asked; those of a process that runs
-    already are not. With waits nobody is to ask: each would have a copy as large.
+    A report records the callers of a command without an option, but not those of a process that
+    runs already. With waits there is no such advice: each wait would have a large copy, too.
     """
     run = view.profile.run
     has_callers = view.profile.stacks is not None and run.has_user_callers
@@ -208,7 +206,7 @@ def _of_store(view: Report, first: FunctionRow, repeated: Repeated) -> list[tupl
 
 
 def _blocking_function(view: Report, short: InShort) -> str:
-    """Return the kernel function in which threads waited for long, "" for none."""
+    """Return the kernel function in which threads waited longest, "" if waits are short."""
     if view.waiting is None or not view.waiting.blockers:
         return ""
     work = [one for one in view.waiting.blockers if not one.idle]
@@ -225,13 +223,13 @@ def _how_to_annotate(view: Report, function: int) -> tuple[str, ...] | None:
     objects = view.profile.objects
     row = int(view.profile.functions.object_index[function])
     if objects.kind[row] in SOURCE_KINDS:
-        # Bytecode is not disassembled, and code that was made from a string has no source either.
+        # Bytecode is not disassembled, and code made from a string has no source.
         return None if objects.path[row].startswith(("<", "[")) else ("--source",)
     return () if objects.kind[row] in _HAS_CODE else None
 
 
 def _typed_name(view: Report, function: int) -> str:
-    """Return the shortest word that means a function in a command line, "" if it has no name."""
+    """Return the shortest word that selects a function, "" if it has no name."""
     names = function_names(view.profile, function)
     if not names:
         return ""
@@ -244,13 +242,13 @@ def _typed_name(view: Report, function: int) -> str:
         # The linkage name contains a function's name in its program.
         rows = (row for row, symbol in enumerate(functions.linkage_name) if part in symbol)
     meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
-    # A word is not half of a bracket, `0x6e90]`.
+    # The word must not be half of a bracket, `0x6e90]`.
     is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1 and "]" not in part
     return part if is_enough else min(names, key=len)
 
 
 def _may_be_inlined(view: Report, first: FunctionRow) -> bool:
-    """Return whether one function has so much of the time that its inlined ones may matter."""
+    """Return whether one function has so much time that functions inlined into it may matter."""
     functions, objects = view.profile.functions, view.profile.objects
     symbol = functions.linkage_name[first.function]
     has_symbols = int(objects.source[int(functions.object_index[first.function])]) in _HAS_LINES

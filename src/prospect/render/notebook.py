@@ -1,10 +1,9 @@
 """Output cells of a notebook: a profile, a comparison or counts as HTML.
 
-It reads well wherever notebooks are shown. There is no script, no link, no class, no id and no
-style sheet, so nothing of it meets another cell's. Tags, attributes and colours are those that
-JupyterLab keeps in notebooks it does not trust; a site that drops all styling shows tables, and
-flame graphs as nested lists: trees of calls with the share of each. Figures are written as in the
-text report.
+A cell is readable wherever notebooks are shown. It has no script, link, class, id or style sheet,
+so it does not interfere with other cells. Tags, attributes and colours are those that JupyterLab
+keeps in untrusted notebooks. A site that drops all styling shows tables, and flame graphs as nested
+lists: trees of calls with the share of each. Figures are those of the text report.
 Source: JupyterLab, packages/apputils/src/sanitizer.ts.
 """
 
@@ -62,7 +61,7 @@ def profile_cell(profile: Profile) -> str:
         if profile.stacks is None and len(profile.hits):
             notes += ("Callers are not shown: they come with stacks=True of open and record.",)
         return _cell(
-            f"<pre>{_in_short(report)}</pre>",
+            f"<pre>{'<br>'.join(map(_text, in_short_plain(report, '')[1]))}</pre>",
             _warnings(run_warnings(report.profile, run_counters(report.profile))),
             _functions(hottest),
             icicle(graph),
@@ -104,17 +103,12 @@ def _cell(*parts: str) -> str:
 
 
 def hottest_functions(report: Report) -> Breakdown:
-    """Return the first rows by function, mode and object, of the first event that has any."""
+    """Return the first rows by function, mode and object, of the first event with rows."""
     for event in report.events:
         found = rows_by_keys(event, ("function", "mode", "object"), Bound(_ROWS), idle=False)
         if len(found):
             break
     return found
-
-
-def _in_short(report: Report) -> str:
-    """Return the first screen of the text report."""
-    return "<br>".join(map(_text, in_short_plain(report, "")[1]))
 
 
 def _functions(rows: Breakdown) -> str:
@@ -136,7 +130,7 @@ def _functions(rows: Breakdown) -> str:
 
 
 def _table(every: Sequence[Column], shares: Sequence[float] = ()) -> str:
-    """Return a table; with shares, bars in its first column show them."""
+    """Return a table; its first column has bars of `shares`, if given."""
     columns = [column for column in every if column.when]
     bars = _bars(shares) if shares else [""] * len(columns[0].cells)
     head = "".join(
@@ -168,7 +162,7 @@ def _cell_of(text: str, column: Column, bar: str) -> str:
 
 
 def _bars(shares: Sequence[float]) -> list[str]:
-    """Return the style of a bar for each share, as long as its cell for the largest."""
+    """Return the style of a bar for each share; the largest fills its cell."""
     ends = (f"{100 * share / (max(shares) or 1.0):.1f}%" for share in shares)
     return [
         f";background-image:linear-gradient(to right, {_BAR} {end}, {_CLEAR} {end})" for end in ends
@@ -180,13 +174,13 @@ def _left_out(rows: int) -> str:
 
 
 def _warnings(sentences: Iterable[str]) -> str:
-    return "".join(f"<p><b>Warning:</b> {_text(escaped(said))}</p>" for said in sentences)
+    return "".join(f"<p><b>Warning:</b> {_text(escaped(one))}</p>" for one in sentences)
 
 
 def _notes(sentences: Sequence[str]) -> str:
     if not sentences:
         return ""
-    items = "".join(f"<li>{_text(escaped(said))}</li>" for said in sentences)
+    items = "".join(f"<li>{_text(escaped(one))}</li>" for one in sentences)
     return (
         f"<details><summary>{pluralize(len(sentences), 'note')}</summary><ul>{items}</ul></details>"
     )
@@ -201,7 +195,7 @@ _MOST_BYTES = 100_000
 _MOST_LEVELS = 40
 _LONGEST_NAME = 200
 _LONGEST_SHOWN = 80
-# Frames that are narrower have no room for a name; it stays there for those who drop styles.
+# Narrower frames have no room for a name, which is kept for readers without styles.
 _NARROW = 0.025
 
 _OUTER = (

@@ -1,9 +1,9 @@
-"""OProfile's XML: hits by program, object and symbol, for what reads ``opreport --xml``.
+"""OProfile's XML: samples by program, object and symbol, for readers of ``opreport --xml``.
 
-A program is a ``binary``, what is mapped into it, the kernel among it, its ``module``s, as with
+A program is a ``binary``; its ``module``s are the objects mapped into it and the kernel, as with
 OProfile's ``separate=library``. A binary's count is that of its own image, without its modules; it
-is left out if that was not hit. With several events, each is a ``class``. Counts are hits; the
-schema has no room for error bars.
+is left out if the image has no samples. With several events, each is a ``class``. The schema has no
+room for error bars.
 
 Source: OProfile 1.4, ``doc/opreport.xsd``, schema version 3.1.
 """
@@ -40,7 +40,7 @@ _NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class OprofileXmlRenderer(FiguresRenderer):
-    """Hits of every symbol, also of those that `-m` and `-k` leave out of other formats."""
+    """Samples of every symbol, also of those that `-m` and `-k` leave out of other formats."""
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document, a program at a time."""
@@ -97,13 +97,13 @@ def _head(run: RunInfo) -> str:
 
 
 def _setup(events: tuple[EventInfo, ...]) -> str:
-    """Say what was sampled: one clock is OProfile's timer, all else are events."""
+    """Return the sampled events: a single clock is OProfile's timer."""
     if len(events) == 1 and events[0].seconds_per_period > 0 and not events[0].is_waiting:
         hertz = max(round(events[0].frequency_hz), 0)
         return f'<setup>\n<timersetup rtcinterrupts="{hertz}"/>\n</setup>\n'
     lines = ["<setup>\n"]
     for number, event in enumerate(events):
-        # Events of a rate have no count that they are set up with.
+        # Events that are sampled at a rate have no count.
         lines.append(
             f'<eventsetup id="{number}" eventname="{_name(event.name)}" setupcount="0"/>\n'
         )

@@ -1,8 +1,8 @@
 """OTLP profiles: stacks as OpenTelemetry's collectors take them.
 
 The message is a ``ProfilesData`` of OpenTelemetry's
-``opentelemetry/proto/profiles/v1development/profiles.proto`` as of its version 1.8 and later, where
-samples refer to a table of stacks. The format is still being developed: its readers must be of that
+``opentelemetry/proto/profiles/v1development/profiles.proto`` of version 1.8 and later, in which
+samples refer to a table of stacks. The format is still being developed: readers must support that
 layout. Each value of an event is its own profile.
 """
 
@@ -79,7 +79,7 @@ class _Attributes(Record, frozen=False):
     rows: dict[tuple[str, str], int]
 
     def of(self, key: str, values: list[str]) -> NDArray[np.int64]:
-        """Return i64[n] the number of each value, 0 for those that are empty."""
+        """Return i64[n] the number of each value, 0 for empty ones."""
         return np.array(
             [self.rows.setdefault((key, v), len(self.rows) + 1) if v else 0 for v in values],
             np.int64,
@@ -120,6 +120,7 @@ class OtlpRenderer(StackRenderer):
         mapping_attributes = attributes.of(
             "process.executable.build_id.gnu", object_build_ids(profile, tables)
         )
+        # The strings are last: all other tables add some.
         dictionary = [
             _mappings(profile, tables, mapping_attributes, strings),
             _locations(tables, _frame_types(profile, tables, attributes)),
@@ -127,8 +128,8 @@ class OtlpRenderer(StackRenderer):
             message(4, single(_NONE)),
             _attribute_table(attributes, strings),
             _stacks(samples, tables, stacks),
+            message(5, texts(list(strings.rows))),
         ]
-        dictionary.append(message(5, texts(list(strings.rows))))
         yield message(2, single(*dictionary))
 
 
@@ -217,7 +218,7 @@ def _mappings(
 def _frame_types(
     profile: CompleteProfile, tables: CodeTables, attributes: _Attributes
 ) -> NDArray[np.int64]:
-    """Return i64[l] the number of each location's attribute that says what code it is.
+    """Return i64[l] the number of each location's attribute with its type of code.
 
     Source: OpenTelemetry's semantic conventions for profiles, ``profile.frame.type``.
     """

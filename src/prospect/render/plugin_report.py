@@ -1,6 +1,6 @@
-"""Formats of other packages: what their function gets, and what becomes of what it writes.
+"""Formats of other packages: functions that get a `PluginReport` and an open binary file.
 
-The function is called with a `PluginReport` and an open binary file. docs/plugins.md builds one.
+docs/plugins.md builds one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class PluginReport:
-    """The input of a plug-in's format: the samples of the processes that `-V` asks for.
+    """The input of a plug-in's format: the samples of the processes that `-V` selects.
 
     Attributes:
         run: the facts of the run: `command`, `wall_seconds`, `cpus`, `hostname` and others.
         detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
-        recording: what a command line would call the recording, "" if it is not kept.
+        recording: the recording as a command line names it, "" if it is not kept.
     """
 
     def __init__(self, profile: Profile, detail: Detail, recording: str) -> None:
@@ -75,7 +75,7 @@ class PluginRenderer(Renderer):
     """The format of another package, whose entry point has the name of the format."""
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write what the plug-in makes of the profile, once it is whole.
+        """Write the plug-in's output, once it is complete.
 
         Raises:
             PluginError: the plug-in failed.

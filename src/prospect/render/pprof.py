@@ -49,7 +49,7 @@ _GZIP_LEVEL = 1  # six times as fast as 6, and a fifth larger
 
 
 class PprofRenderer(StackRenderer):
-    """pprof's profile.proto, for pprof and what reads its files."""
+    """pprof's profile.proto, for pprof and other readers of its files."""
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the compressed message."""
@@ -58,14 +58,15 @@ class PprofRenderer(StackRenderer):
         frames = frame_table(profile, inlined=self.inline)
         tables = code_tables(samples, frames, strings)
         weights = stack_weights(samples, by_place=True)
+        # The strings are last: all other tables add some.
         body = [
             *_head(profile, weights, strings),
             _samples(samples, weights, tables, strings),
             _mappings(profile, tables, strings),
             _locations(tables),
             _functions(tables),
+            message(6, texts(list(strings.rows))),
         ]
-        body.append(message(6, texts(list(strings.rows))))
         yield gzip.compress(b"".join(body), _GZIP_LEVEL, mtime=0)
 
 
@@ -119,12 +120,12 @@ def _samples(
 def _labels(
     profile: CompleteProfile, weights: StackWeights, strings: Strings
 ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-    """Yield the encodings of a label's values, and which of them each row has."""
+    """Yield the encoded values of each label, and the value of each row by number."""
     processes = profile.processes
     yield _label(strings, "process", processes.name), weights.process_index
     yield _label(strings, "thread", profile.comms), weights.comm_index
     yield _label(strings, "entry_reason", profile.entry_reasons.name), weights.entry_reason_index
-    # As texts: pprof takes a number of 0 for none.
+    # As strings: pprof takes the number 0 for none.
     pids = list(map(str, processes.pid.tolist()))
     yield _label(strings, "pid", pids), weights.process_index
     for key, column, unknown in (("tid", weights.tid, -1), ("cpu", weights.cpu, NO_CPU)):

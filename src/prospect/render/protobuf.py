@@ -22,7 +22,7 @@ _LENGTH = 2
 
 
 class Rows(NamedTuple):
-    """Encoded rows: `data` u8[m], one after the other, and the bytes of each, `size` i64[n]."""
+    """Encoded rows: `data` u8[m], concatenated, and the bytes of each, `size` i64[n]."""
 
     data: NDArray[np.uint8]
     size: NDArray[np.int64]
@@ -51,7 +51,7 @@ def varints(values: NDArray[np.integer]) -> Rows:
 
 
 def texts(values: Sequence[str]) -> Rows:
-    """Encode strings as they are in a message; undecodable bytes as U+FFFD, as UTF-8 asks."""
+    """Encode strings in UTF-8, undecodable bytes as U+FFFD."""
     encoded = [value.encode("utf-8", "surrogateescape") for value in map(_whole, values)]
     clean = [value.decode("utf-8", "replace").encode() for value in encoded]
     return Rows(
@@ -124,7 +124,7 @@ def _tags(number: int, wire_type: int, count: int) -> Rows:
 
 
 def _whole(value: str) -> str:
-    """Take out surrogates that are no byte, as JSON can carry them."""
+    """Replace surrogates that are not escaped bytes; JSON can carry them."""
     if value.isascii():
         return value
     return "".join(

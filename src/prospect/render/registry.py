@@ -1,8 +1,8 @@
-"""All renderers by name, and how one is made from options.
+"""All renderers by name.
 
 To add a format, write its module next to the others and list its class here: the command line and
-the Python interface find it. Only the module of the format that is asked for is imported.
-Installed packages can add formats, see `prospect.plugins`.
+the Python interface find it. Only the module of the chosen format is imported. Installed packages
+can add formats, see `prospect.plugins`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """The place of a format's renderer, and what has to be known before that is imported.
+    """The place of a format's renderer, and facts that are needed before it is imported.
 
     Attributes:
         module, renderer: its class.
         has_stacks: whether it shows the call stacks of a profile.
         is_json: whether it is one JSON document.
-        is_binary: whether it is no text, and nothing for a terminal.
-        has_first_screen: whether it shows which functions spend most with all that they call.
+        is_binary: whether it is not text.
+        has_first_screen: whether it shows functions with the time of all that they call.
     """
 
     module: str
@@ -70,7 +70,7 @@ CLASS_FORMATS = {
 
 
 def format_of(name: str) -> Format:
-    """Return what has to be known of a format, ours or a plug-in's.
+    """Return the entry of a format, built in or a plug-in's.
 
     Raises:
         UsageError: there is no such format, or several packages have it.
@@ -121,7 +121,5 @@ def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any)
     if options["columns"] and not options["sort"]:
         options["sort"] = ("function",)
     is_sorted, has_columns = bool(options["sort"]), bool(options["columns"])
-    renderer: Renderer = renderer_class(name, is_sorted=is_sorted, has_columns=has_columns)(
-        **options
-    )
-    return renderer
+    kind: type[Renderer] = renderer_class(name, is_sorted=is_sorted, has_columns=has_columns)
+    return kind(**options)

@@ -1,8 +1,8 @@
-"""The one protocol of output: a Profile goes in, bytes come out.
+"""The protocol of all formats of a report: a Profile → bytes.
 
-A renderer has all options of a report, and reads those that its format has. Most formats write
-either a report's figures (`FiguresRenderer`) or call stacks (`StackRenderer`). `registry` knows all
-renderers by name.
+A renderer has all options of a report, and uses those of its format. Most formats write either a
+report's figures (`FiguresRenderer`) or call stacks (`StackRenderer`). `registry` has all renderers
+by name.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LINES_AT_ONCE = 256
 
 
 class Renderer(ReportOptions, ABC):
-    """A format that a profile can be written in.
+    """A format of profiles.
 
     Attributes:
-        recording: what a command line would call the recording, "" if it is not kept.
-        repeated: what the commands to type next repeat of the command line.
+        recording: the recording as a command line names it, "" if it is not kept.
+        repeated: the words of the command line that next commands repeat.
         colour: mark titles, warnings and cut lines for a terminal.
     """
 
@@ -51,7 +51,7 @@ class Renderer(ReportOptions, ABC):
 
 
 def encoded(lines: Iterable[str]) -> Iterator[bytes]:
-    """Return lines as bytes, a few hundred to a piece."""
+    """Return lines as bytes, a few hundred in a piece."""
     waiting = iter(lines)
     while some := list(itertools.islice(waiting, _LINES_AT_ONCE)):
         yield ("\n".join(some) + "\n").encode()
@@ -86,12 +86,7 @@ class FiguresRenderer(Renderer):
     shows_lines: ClassVar[bool] = False
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write the figures to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-            UsageError: an option has no meaning.
-        """
+        """Write the figures; see `Renderer`."""
         with self.report(profile) as report:
             write_pieces(self.pieces(report), out)
 
@@ -101,9 +96,8 @@ class FiguresRenderer(Renderer):
         Raises:
             UsageError: an option has no meaning.
         """
-        # Each kind of format loads what it writes.
-        from prospect.estimate.finished_report import Report  # noqa: PLC0415 - see above
-        from prospect.figures.processes import chosen_seconds  # noqa: PLC0415 - see above
+        from prospect.estimate.finished_report import Report  # noqa: PLC0415 - not for stacks
+        from prospect.figures.processes import chosen_seconds  # noqa: PLC0415 - not for stacks
 
         thresholds_s = self.user_threshold_s, self.kernel_threshold_s
         if self.threshold:
@@ -124,16 +118,11 @@ class FiguresRenderer(Renderer):
 class StackRenderer(Renderer):
     """A format that writes call stacks, for other tools.
 
-    Its kernel detail, "k", is all samples that were taken in the kernel.
+    Its kernel detail, "k", is all samples in the kernel.
     """
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write the stacks to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-            UsageError: an option has no meaning.
-        """
+        """Write the stacks; see `Renderer`."""
         from prospect.figures.selection import only_exported  # noqa: PLC0415 - not for figures
         from prospect.figures.stacks.stack_weights import (  # noqa: PLC0415 - not for figures
             stack_samples,
@@ -144,9 +133,8 @@ class StackRenderer(Renderer):
             from prospect.figures.critical_path import on_critical_path  # noqa: PLC0415 - rarely asked for
 
             profile = on_critical_path(profile)
-        write_pieces(
-            self.pieces(only_exported(stack_samples(with_waits(profile), self.detail))), out
-        )
+        samples = only_exported(stack_samples(with_waits(profile), self.detail))
+        write_pieces(self.pieces(samples), out)
 
     @abstractmethod
     def pieces(self, samples: StackSamples) -> Iterable[bytes]:

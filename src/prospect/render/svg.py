@@ -1,9 +1,9 @@
 """A flame graph as one SVG picture, for any browser.
 
-It is SVG 1.1 without scripts, links or anything from elsewhere: outermost callers at the bottom, as
-wide as their share of the first event's time, or of its samples if it has none; of all time on and
-off the CPU if waits were recorded. Names in full and figures show under the pointer. Frames of less
-than 0.1 % are left out, more of them if the file would pass 2 MB; the picture says so.
+It is SVG 1.1 without scripts, links or external resources. Outermost callers are at the bottom.
+Widths are shares of the first event's time, or of its samples if it has no time; of all time on and
+off the CPU if waits were recorded. Full names and figures show under the pointer. Frames of less
+than 0.1 % are left out, more of them if the file would pass 2 MB; the picture has a note on that.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.what_if_times import Change, WhatIf
+    from prospect.estimate.what_if_times import WhatIf
 
 WHAT_IF = Object(
     "what_if",
@@ -71,7 +71,12 @@ def _lines(found: WhatIf) -> Iterator[str]:
     else:
         yield f"If each function{callees} took so much of its time:"
     yield ""
-    names = [_said(one.changes) if not is_list else one.changes[0].name for one in found.outcomes]
+    names = [
+        one.changes[0].name
+        if is_list
+        else ", ".join(f"{change.name}={change.factor:g}" for change in one.changes)
+        for one in found.outcomes
+    ]
     yield from table_lines(
         Column(
             "Function" if is_list else "Change",
@@ -88,10 +93,6 @@ def _lines(found: WhatIf) -> Iterator[str]:
     yield ""
     yield "'Wall s' is the least: waits for a CPU, a timer or a device keep their length,"
     yield "and waits that would only then begin to exist are not known."
-
-
-def _said(changes: tuple[Change, ...]) -> str:
-    return ", ".join(f"{one.name}={one.factor:g}" for one in changes)
 
 
 def _share(gain_s: float, seconds: float) -> str:

@@ -132,7 +132,7 @@ def draw_beginning(width: int) -> list[list[Span]]:
 
 
 def draw_patience(width: int) -> list[list[Span]]:
-    """Return the lines in place of rows that take time."""
+    """Return the lines that are shown while rows are computed."""
     return [[], [Span(fitted(_PATIENCE, width))]]
 
 

@@ -151,7 +151,7 @@ class PromptLine(Horizontal):
         yield answer
 
     def ask(self, question: Question) -> None:
-        """Open a question, in place of any open one."""
+        """Open a question instead of any open one."""
         self._question = question
         answer = self.query_one(Input)
         with self.prevent(Input.Changed):

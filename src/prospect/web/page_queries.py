@@ -1,6 +1,6 @@
 """The queries of a page's addresses, read as bounded numbers and selections.
 
-Anybody who has the token may have written them. `assets/parts.js` writes those of the page.
+Anyone who has the token can write them. `assets/parts.js` writes those of the page.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _BUILD = re.compile(r"[0-9a-f]{0,128}")
 
 
 class QueryError(ValueError):
-    """It is no query of the page."""
+    """A query that the page does not write."""
 
 
 class HitsQuery(NamedTuple):
-    """The event and function, numbers of the page, and the part of it that is asked about."""
+    """The event and function, as numbers of the page, and the part of the event."""
 
     event: int
     frame: int
@@ -37,17 +37,14 @@ class HitsQuery(NamedTuple):
 
 
 class CodeQuery(NamedTuple):
-    """The function and its event, numbers of the page."""
+    """The event and function, as numbers of the page."""
 
     event: int
     frame: int
 
 
 def part_query(query: str) -> tuple[int, Selection]:
-    """Read which part of an event is wanted.
-
-    Returns:
-        The number of the event on the page, and the selection.
+    """Return the number of an event on the page, and the selected part of it.
 
     Raises:
         QueryError: it says something else.
@@ -65,7 +62,7 @@ def part_query(query: str) -> tuple[int, Selection]:
 
 
 def choice_query(query: str) -> Choice:
-    """Read what was chosen so far on the time axis of a store.
+    """Return the choices on the time axis of a store.
 
     Raises:
         QueryError: it says something else.
@@ -81,7 +78,7 @@ def choice_query(query: str) -> Choice:
 
 
 def fleet_query(name: str, query: str) -> FleetQuestion:
-    """Read a question about all hosts.
+    """Return a question about all hosts.
 
     Raises:
         QueryError: it says something else.
@@ -95,7 +92,7 @@ def fleet_query(name: str, query: str) -> FleetQuestion:
 
 
 def span_of(text: str) -> tuple[int, int]:
-    """Read a span, two moments in seconds since 1970.
+    """Return a span, in seconds since 1970.
 
     Raises:
         QueryError: it is none.
@@ -108,7 +105,7 @@ def span_of(text: str) -> tuple[int, int]:
 
 
 def hits_query(query: str) -> HitsQuery:
-    """Read of which part of an event the hits in a function are wanted.
+    """Return a function and the part of an event whose samples in it are counted.
 
     Raises:
         QueryError: it says something else.
@@ -120,7 +117,7 @@ def hits_query(query: str) -> HitsQuery:
 
 
 def _selection(fields: dict[str, str], others: set[str]) -> tuple[Selection, dict[str, int]]:
-    """Read a selection, and the other numbers of its query."""
+    """Return a selection, and the other numbers of its query."""
     scope = fields.pop("scope", "all")
     numbers = {name: _number(text) for name, text in fields.items()}
     known = {"begin_ns", "end_ns", "process", "cpu", "thread", *others}
@@ -138,7 +135,7 @@ def _selection(fields: dict[str, str], others: set[str]) -> tuple[Selection, dic
 
 
 def code_query(query: str) -> CodeQuery:
-    """Read which function is wanted.
+    """Return the function whose code is shown.
 
     Raises:
         QueryError: it says something else.

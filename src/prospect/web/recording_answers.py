@@ -1,4 +1,4 @@
-"""Answers to what a page asks of a profile: its blocks, cells of a selection, code of a function.
+"""Answers to a page's requests: its data blocks, cells of a selection, code of a function.
 
 They are bytes as the page's script reads them. The profile stays in memory; the recording is not
 read again.
@@ -42,15 +42,15 @@ class CodeFinder(Record):
     """Finds the instructions of a profile's functions.
 
     Attributes:
-        later: goes back to the files of the profile; None without any.
-        choice: how instructions are written; whose is asked each time.
+        later: reads the files of the profile; None without any.
+        choice: how instructions are written; each request chooses the function.
     """
 
     later: LaterCode | None
     choice: CodeChoice
 
     def find(self, profile: Profile, function: int) -> CodeTable | str:
-        """Return the instructions of one function, or why there are none."""
+        """Return the instructions of one function, or the reason that there are none."""
         if self.later is None:
             return _NOT_KEPT if profile.run.store_part else _NO_CODE
         only = np.array([function], np.int64)
@@ -62,7 +62,7 @@ class CodeFinder(Record):
 
 
 class ServedRecording(Record):
-    """A recording that is looked at.
+    """A recording that is served.
 
     Attributes:
         profile: as it was read, with its waits.
@@ -88,7 +88,7 @@ class ServedRecording(Record):
         return block_of_part(self.names, parts.event, parts.cells(selection))
 
     def hits(self, event: int, frame: int, selection: Selection) -> bytes:
-        """Return where in a function itself a selection has hits, and what they weigh, as JSON.
+        """Return the samples of a selection by address in a function itself, as JSON.
 
         `event` is a number on the page, `frame` a row of the names' frames.
 

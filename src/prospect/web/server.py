@@ -1,16 +1,15 @@
 """A site on a port of the loopback interface, until somebody ends it: answers to GET and HEAD.
 
-The standard library's server is enough for one person's browser. Its use by other users of the
-machine is bounded here: how many may be connected at once, how long a request may take to arrive
-and an answer to be taken, and how large a request may be. Any user may connect and say nothing: if
-there are too many connections, of those without a request the oldest one goes of the user who has
-most of them.
+The standard library's server is enough for one person's browser. Other users of the machine can
+connect, too, so there are bounds on the number of connections, the size of a request, and the times
+to send one and to read the answer. If there are too many connections, the user with most
+connections without a request loses the oldest of these.
 Source: RFC 9112, 3 (request line) and 9.6 (one request a connection); ``get_tcp4_sock``
 (``net/ipv4/tcp_ipv4.c``, Linux 6.18) for the columns of /proc/net/tcp.
 
-Command lines are everybody's to read in /proc. So the desktop's browser does not get the address
-with its token, but a file that only this user can read, and that leads on to the address. Jupyter
-Server opens its pages in the same way.
+Any user can read command lines in /proc. So the desktop's browser gets a file that only this user
+can read, which leads on to the address with its token. Jupyter Server opens its pages in the same
+way.
 """
 
 from __future__ import annotations
@@ -91,14 +90,14 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_name, self.server_port = _ADDRESS, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection; if there are too many, one that is silent ends."""
+        """Start a thread for a connection; if there are too many, end one that is silent."""
         if self._free.acquire(blocking=False) or (
             self.waiting.drop_one() and self._free.acquire(timeout=DROPPED_S)
         ):
             self.waiting.add(request)
             try:
                 super().process_request(request, client_address)
-            except (RuntimeError, MemoryError):  # there can be no more threads
+            except (RuntimeError, MemoryError):  # no further thread can start
                 self.waiting.remove(request)
                 self._free.release()
             else:
@@ -117,7 +116,7 @@ class LoopbackServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that goes away; all else is a mistake of this program."""
+        """Ignore errors of a browser that goes away; all others are bugs of this program."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -128,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: LoopbackServer
 
     def version_string(self) -> str:
-        """Name no versions."""
+        """Return the name without a version."""
         return "prospect"
 
     def setup(self) -> None:
@@ -154,16 +153,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - nothing of a bad request comes back
-        """Answer what is no GET or HEAD request."""
+        """Answer other requests than GET and HEAD."""
         self.close_connection = True
         self._give(Answer(code), has_body=False)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its names
-        """Keep quiet: requests hold the token."""
+        """Log nothing: requests contain the token."""
 
 
 def _head(connection: socket.socket) -> bytes:
-    """Read a request's head; nothing if it is too large, or takes too long."""
+    """Return a request's head; nothing if it is too large, or takes too long."""
     deadline = time.monotonic() + ARRIVAL_S
     head = b""
     try:
@@ -181,7 +180,7 @@ def _head(connection: socket.socket) -> bytes:
 
 
 class Waiting:
-    """Connections from which no request has come yet, the oldest first."""
+    """Connections without a request so far, the oldest first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -194,12 +193,12 @@ class Waiting:
             self._connections[connection] = ports
 
     def remove(self, connection: socket.socket) -> None:
-        """Take note that a request came, or that none will."""
+        """Stop waiting: a request came, or the connection ended."""
         with self._lock:
             self._connections.pop(connection, None)
 
     def drop_one(self) -> bool:
-        """Let a connection end, whose reader finds no more to read; return whether there is one."""
+        """Shut a connection down, so that its reader ends; return whether there was one."""
         with self._lock:
             if not self._connections:
                 return False
@@ -227,7 +226,7 @@ def _users() -> dict[tuple[int, int], int]:
 
 @contextmanager
 def opened_in_browser(address: str) -> Iterator[bool]:
-    """Open an address in the browser; the file goes when the block ends.
+    """Open an address in the browser; its file is removed when the block ends.
 
     Yields:
         Whether there is a browser.
@@ -235,7 +234,7 @@ def opened_in_browser(address: str) -> Iterator[bool]:
     Raises:
         OSError: there is no room for the file.
     """
-    # Below this user's own directory, which others cannot enter.
+    # In this user's own directory, which others cannot enter.
     descriptor, name = tempfile.mkstemp(
         prefix="prospect-", suffix=".html", dir=os.environ.get("XDG_RUNTIME_DIR") or None
     )

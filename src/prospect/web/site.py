@@ -1,9 +1,8 @@
-"""Answers to requests: who may ask, and what each address has. No socket is opened here.
+"""Answers of `prospect view` to requests, and the rules on who may ask. No socket is opened here.
 
-`prospect view` serves it.
-Only those who know the token may read the recording: other users of the machine reach the socket
-too, and any web page can make a browser send requests to it. So the token is part of every address,
-and only requests to this machine by its own name are answered, and only if no other page asks.
+Other users of the machine can reach the socket, and any web page can make a browser send requests
+to it. So the token is part of every address, and only requests to this machine by its own name are
+answered, and only if they come from no other page.
 Source: RFC 9110, 7.2 (Host); Fetch Standard, 3.2 (Origin); Fetch Metadata Request Headers.
 """
 
@@ -30,7 +29,7 @@ _JSON = "application/json"
 _BYTES = "application/octet-stream"
 _MEDIA_TYPES = {"report": _JSON, "source": _JSON, "stacks": _BYTES}
 
-# For every answer. The page contains its own policy; only a header can say this.
+# For every answer. The page contains its own policy; these can only be headers.
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -67,7 +66,7 @@ class GuardedSite(ABC):
             return FORBIDDEN
         path, _, query = target.partition("?")
         token, slash, name = path.removeprefix("/").partition("/")
-        # In the same time whatever the token is like, so that it cannot be guessed bit by bit.
+        # In constant time, so that the token cannot be guessed bit by bit.
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token) or not slash:
             return NOT_FOUND
         try:
@@ -77,7 +76,7 @@ class GuardedSite(ABC):
 
     @abstractmethod
     def known(self, name: str, query: str) -> Answer:
-        """Answer a request of somebody who knows the token.
+        """Answer a request with the right token.
 
         Raises:
             QueryError: the query means nothing.
@@ -88,8 +87,8 @@ class GuardedSite(ABC):
 class Site(GuardedSite):
     """Answers for one recording.
 
-    It works on one question of each kind at a time: each may use much memory. Code may take
-    seconds, which a selection is not to wait for.
+    It works on one request of each kind at a time: each may use much memory. Code may take seconds,
+    and selections do not wait for it.
     """
 
     def __init__(self, recording: ServedRecording, token: str) -> None:
@@ -99,7 +98,7 @@ class Site(GuardedSite):
         self._part_turn, self._code_turn = threading.Lock(), threading.Lock()
 
     def known(self, name: str, query: str) -> Answer:
-        """Answer a request of somebody who knows the token; see `GuardedSite`."""
+        """Answer a request with the right token; see `GuardedSite`."""
         kind, _, block = name.partition("/")
         if kind == "data" and block in self._recording.blocks:
             return Answer(200, _MEDIA_TYPES[block], self._recording.blocks[block])
@@ -124,13 +123,13 @@ def is_own_page(headers: Message) -> bool:
     """Return whether a request is for this machine by its own name, and from no other page.
 
     A foreign name server may give out a name for 127.0.0.1: such a name is refused (DNS rebinding).
-    Any port will do: ``ssh -L`` may lead here from another one.
+    The port may be any: ``ssh -L`` forwards other ports.
     """
     hosts = headers.get_all("Host", [])
     if len(hosts) != 1 or not _OWN_HOST.fullmatch(hosts[0]):
         return False
     if headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
         return False
-    # A link or an address that is typed navigates; what a foreign page loads does not.
+    # A link or a typed address navigates; requests by a foreign page do not.
     is_navigation = headers.get("Sec-Fetch-Mode") == "navigate"
     return is_navigation or headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")

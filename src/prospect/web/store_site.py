@@ -1,4 +1,4 @@
-"""A store in a browser: the time axis, the page of a span, two spans side by side.
+"""A store in a browser: the time axis, the page of a span, the comparison of two spans.
 
 A span's page is that of a recording, below its own address. No socket is opened here.
 """
@@ -40,14 +40,14 @@ _MOST_BARS = 240
 
 
 class ShownStore(Record):
-    """A store that is looked at, and how.
+    """A store that is served, with options.
 
     Attributes:
-        words: specifications that hold for all that is shown.
+        words: specifications of all that is shown.
         renderer: options of the page.
-        naming: how a comparison names what it compares.
-        code: how instructions would be written, were there any.
-        engine: what answers queries, as `fleet.opening.engine_of` reads it.
+        naming: options of names in comparisons.
+        code: for `CodeFinder`, although a store has no code.
+        engine: answers queries; `fleet.opening.engine_of` reads it.
     """
 
     path: str
@@ -59,22 +59,18 @@ class ShownStore(Record):
 
 
 class StoreSite(GuardedSite):
-    """Answers for a store, one question at a time: each may use much memory."""
+    """Answers for a store, one request at a time: each may use much memory."""
 
     def __init__(self, shown: ShownStore, token: str) -> None:
         super().__init__(token)
         self._shown, self._token_text = shown, token
+        self._title = " ".join((shown.path, *shown.words))
         self._turn = threading.Lock()
         self._parts: dict[Span, Site] = {}
-        self.timeline_page(Choice())  # an unreadable store is reported before anybody looks
+        self.timeline_page(Choice())  # an unreadable store is reported at the start
 
     def known(self, name: str, query: str) -> Answer:
-        """Answer a request of somebody who knows the token.
-
-        Raises:
-            QueryError: the query means nothing.
-            IndexError: the page has no such part.
-        """
+        """Answer a request with the right token; see `GuardedSite`."""
         kind, _, rest = name.partition("/")
         try:
             if name == "":
@@ -103,18 +99,12 @@ class StoreSite(GuardedSite):
         with self._turn, opened(self._shown.path) as store:
             found = timeline(store, chosen, _MOST_BARS, make_engine)
             has_hosts = isinstance(store, HostsDirectory)
-        bars = [
-            Bar(
-                one.begin_s,
-                one.end_s,
-                one.hits / max(one.expected, 1),
-                one.lost / max(one.expected, 1),
-            )
-            for one in found.steps
-        ]
-        title = " ".join((self._shown.path, *self._shown.words))
+        bars = []
+        for one in found.steps:
+            ticks = max(one.expected, 1)
+            bars.append(Bar(one.begin_s, one.end_s, one.hits / ticks, one.lost / ticks))
         return TimelinePage(
-            title=title,
+            title=self._title,
             begin_s=found.begin_s,
             end_s=found.end_s,
             step_s=found.step_s,
@@ -127,10 +117,9 @@ class StoreSite(GuardedSite):
     def _fleet_page(self, question: FleetQuestion) -> bytes:
         span = question.span
         chosen = parse_specifications(self._words_of(span) if span else self._shown.words)
-        title = " ".join((self._shown.path, *self._shown.words))
         hosts = chosen.texts.get("host", ())
         with self._turn, opened(self._shown.path, hosts) as store:
-            return fleet_page(store, chosen, engine_of(self._shown.engine), question, title)
+            return fleet_page(store, chosen, engine_of(self._shown.engine), question, self._title)
 
     def _part(self, span: Span) -> Site:
         with self._turn:
@@ -158,7 +147,7 @@ class StoreSite(GuardedSite):
         return read_store(self._shown.path, self._words_of(span), stacks=True, engine=engine)
 
     def _words_of(self, span: Span) -> list[str]:
-        """Return the specifications, of a span."""
+        """Return the specifications for a span."""
         try:
             since, until = (datetime.fromtimestamp(at, UTC).astimezone().isoformat() for at in span)
         except (ValueError, OverflowError, OSError):

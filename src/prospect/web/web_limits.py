@@ -1,21 +1,21 @@
-"""Bounds on what a browser may cost: connections, sizes of a request, waiting times.
+"""Bounds on the cost of a browser: connections, sizes of a request, waiting times.
 
-Anybody on this machine can connect. SECURITY.md lists those on input.
+Anyone on this machine can connect. SECURITY.md lists the bounds on input.
 """
 
 from __future__ import annotations
 
 # Browsers open six connections to a server; an idle one gives way to a new one.
 MOST_CONNECTIONS = 16
-# If a flood fills the queue of waiting connections, the kernel drops what a browser sends, which
-# tries again after 1, 2, 4, 8 seconds.
+# If a flood fills the queue of waiting connections, the kernel drops a browser's packets, and the
+# browser tries again after 1, 2, 4, 8 seconds.
 MOST_QUEUED = 256
 # Browsers send a few KB at once.
 LARGEST_HEAD_BYTES = 1 << 15
 ARRIVAL_S = 5.0
 # A page of some MB over a slow connection.
 TAKING_S = 60.0
-# A connection that was dropped makes room within this time.
+# A dropped connection makes room within this time.
 DROPPED_S = 1.0
 
 # A query: no page sends more fields. Numbers have 64 bits, times are before the year 4147.

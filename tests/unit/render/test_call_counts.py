@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from builders.json_schema import schema_errors
+from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder, clock_event
 from builders.stacks import stacks_profile
 from prospect.errors import UsageError
@@ -21,10 +21,7 @@ from prospect.profile.complete import complete
 from prospect.profile.optional_tables import CallCounts, CallWindows, CountedFunctions
 from prospect.records import replace
 from prospect.render.json.calls_document import calls_json
-from prospect.render.json.report_document import JsonRenderer
-from prospect.render.registry import make_renderer
 from prospect.render.text.call_sections import calls_text
-from prospect.render.text.text_report import TextRenderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
@@ -75,16 +72,12 @@ def in_windows():
 
 
 def text_of(profile, detail="2"):
-    out = io.BytesIO()
-    TextRenderer(detail=detail).render(profile, out)
-    text = out.getvalue().decode().partition("Calls Counted")[2]
+    text = report_of(profile, "text", detail=detail).decode().partition("Calls Counted")[2]
     return [line.split() for line in text.partition("Extrapolated Summary")[0].splitlines()]
 
 
 def json_of(profile, detail="2"):
-    out = io.BytesIO()
-    JsonRenderer(detail=detail).render(profile, out)
-    document = json.loads(out.getvalue())
+    document = json.loads(report_of(profile, "json", detail=detail))
     assert not schema_errors(document, SCHEMA, SCHEMA)
     return document["events"][0]["call_counts"]
 
@@ -226,9 +219,7 @@ def test_calls_as_json():
 
 
 def arcs_of(profile, detail="2"):
-    out = io.BytesIO()
-    make_renderer("gmon", detail=detail).render(profile, out)
-    found = read_gmon(memoryview(out.getvalue()))
+    found = read_gmon(memoryview(report_of(profile, "gmon", detail=detail)))
     columns = (found.arc_from, found.arc_to, found.arc_calls)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

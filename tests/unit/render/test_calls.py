@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.pages import report_of
 from builders.profile import qsort_profile
 from builders.stacks import stacks_profile
 from prospect.errors import UsageError
@@ -120,9 +121,8 @@ def test_a_report_shows_calls_before_what_it_rests_on():
 
 
 def test_a_report_without_stacks_says_so():
-    text = io.BytesIO()
-    TextRenderer(calls=("totals",)).render(qsort_profile(), text)
-    assert "no sample has a call chain" in text.getvalue().decode()
+    text = report_of(qsort_profile(), "text", calls=("totals",)).decode()
+    assert "no sample has a call chain" in text
 
 
 @pytest.mark.parametrize(("entry_reason", "hits"), [("read", 6), ("system call", 6), ("idle", 9)])

@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 
+from builders.pages import report_of
 from builders.profile import perf_profile
 from builders.profile_builder import ProfileBuilder
 from builders.programs import switching
@@ -70,9 +71,8 @@ def many_programs(count):
 @pytest.mark.parametrize("dimension", ["cpu", "thread", "process", "program", "mode", "host"])
 def test_classes_have_together_what_the_table_by_keys_has(dimension):
     profile = stacks_profile()
-    out = io.BytesIO()
-    make_renderer("json", sort=("function",), detail="4", user_threshold_s=0.0).render(profile, out)
-    (event,) = json.loads(out.getvalue())["events"]
+    document = report_of(profile, "json", sort=("function",), detail="4", user_threshold_s=0.0)
+    (event,) = json.loads(document)["events"]
     expected = {}
     for row in event["rows"]:
         expected[row["function"]] = expected.get(row["function"], 0) + row["samples"]
@@ -105,9 +105,8 @@ def test_error_bars_of_a_single_class_are_those_of_the_table_by_keys():
     random = np.random.default_rng(5)
     schedule = switching(random, 2, 2.0, (1e-3,) * 3, (0.5, 0.3, 0.2))
     profile = sampled_profile(random, schedule, clock_periods_ns(1000, 4))
-    out = io.BytesIO()
-    make_renderer("json", sort=("function",), detail="4", user_threshold_s=0.0).render(profile, out)
-    (event,) = json.loads(out.getvalue())["events"]
+    document = report_of(profile, "json", sort=("function",), detail="4", user_threshold_s=0.0)
+    (event,) = json.loads(document)["events"]
     (table,) = tables(profile, "host")
     assert [row["columns"][0]["half_width_s"] for row in table["rows"]] == pytest.approx(
         [row["half_width_s"] for row in event["rows"]]

@@ -3,14 +3,13 @@ import io
 
 import pytest
 
+from builders.pages import report_of
 from builders.profile import hostile_profile, perf_profile, qsort_profile
-from prospect.render.csv import COLUMNS, REMAINDER, CsvRenderer
+from prospect.render.csv import COLUMNS, REMAINDER
 
 
 def _bytes(profile, **options):
-    out = io.BytesIO()
-    CsvRenderer(**options).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, "csv", **options)
 
 
 def _rows(profile, **options):

@@ -1,6 +1,5 @@
 """The report with -e: golden files, and what must hold of every disassembled profile."""
 
-import io
 import json
 import re
 from pathlib import Path
@@ -9,21 +8,19 @@ import pytest
 
 from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.json_schema import schema_errors
+from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import DisassemblyChoice, disassembled_functions
 from prospect.profile.model import CPUMODE_KERNEL, KIND_KERNEL
 from prospect.profile.optional_tables import FLOW_NEXT, NO_TARGET
 from prospect.records import replace
-from prospect.render.registry import make_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
 
 def rendered(profile, name="text", disassemble=1, **options):
-    out = io.BytesIO()
-    make_renderer(name, disassemble=disassemble, **options).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, name, disassemble=disassemble, **options)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Lists of fields: what they write, and that documents keep to the schemas made of them."""
 
-import io
 import json
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from builders.json_schema import SCRIPT, schema_errors
+from builders.pages import report_of
 from builders.profile import perf_profile
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
 from prospect.render.json.annotation_documents import ANNOTATION, SOURCE_FILES
@@ -34,7 +34,6 @@ from prospect.render.json.document_fields import (
     numbered,
 )
 from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
-from prospect.render.registry import make_renderer
 
 TESTS = Path(__file__).parents[2]
 PLACE = Object("place", line=NUMBER.or_null("a line"), file=NAME("a file, or `null`"))
@@ -60,9 +59,7 @@ def errors(found, of):
 
 
 def rendered(**options):
-    out = io.BytesIO()
-    make_renderer("json", detail="4", **options).render(perf_profile(), out)
-    return json.loads(out.getvalue())
+    return json.loads(report_of(perf_profile(), "json", detail="4", **options))
 
 
 def counted():

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stack_copies, stacks_profile
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
@@ -24,9 +25,8 @@ def next_lines(
     process = build.process("work", 7, is_command=True)
     build.hit(process, build.function("rest", image, 0x9000), 10)
     build.hit(process, build.function(name, image, 0x1000, **function), hits)
-    out = io.BytesIO()
-    TextRenderer(recording=recording, repeated=repeated).render(build.build(), out)
-    lines = out.getvalue().decode().splitlines()
+    report = report_of(build.build(), "text", recording=recording, repeated=repeated)
+    lines = report.decode().splitlines()
     at = next(row for row, line in enumerate(lines) if line.startswith("Next: "))
     return lines[at : at + 2]
 
@@ -139,9 +139,7 @@ def test_else_others_are_not_named(command_hits, daemon_hits, detail, facts):
 
 
 def first_screen(profile, **options):
-    out = io.BytesIO()
-    TextRenderer(**options).render(profile, out)
-    return out.getvalue().decode().partition("\n\n---")[0].splitlines()
+    return report_of(profile, "text", **options).decode().partition("\n\n---")[0].splitlines()
 
 
 @pytest.mark.parametrize(("is_command", "said"), [(False, 1), (True, 0)])
@@ -176,9 +174,7 @@ def test_chains_cut_at_the_limit_are_said_with_its_sysctl():
     build = ProfileBuilder(run_info(events=(event,), cut_chains=((7, 5), (9, 10))))
     process = build.process("work", 7, is_command=True)
     build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 10)
-    out = io.BytesIO()
-    TextRenderer(detail="3").render(build.build(), out)
-    told = out.getvalue().decode()
+    told = report_of(build.build(), "text", detail="3").decode()
     missing = "Missing: 50 % of stacks cut at 127 frames (kernel.perf_event_max_stack)"
     assert missing in told.splitlines()
     assert "Stack quality" in told
@@ -200,9 +196,8 @@ def test_cut_stacks_are_those_that_were_asked_for(detail, only_of_waits, said):
         build.hit(process, build.function("main", image, 0x1000), 10)
     copies = stack_copies([7] * 10 + [9] * 10, ["complete"] * 11 + ["cut"] * 9)
     copies = replace(copies, only_of_waits=only_of_waits)
-    out = io.BytesIO()
-    TextRenderer(detail=detail).render(replace(build.build(), stack_copies=copies), out)
-    (line,) = [line for line in out.getvalue().decode().splitlines() if line.startswith("Missing:")]
+    report = report_of(replace(build.build(), stack_copies=copies), "text", detail=detail)
+    (line,) = [line for line in report.decode().splitlines() if line.startswith("Missing:")]
     assert said in line
 
 
@@ -230,7 +225,6 @@ def test_units_of_other_tools_are_safe_for_a_terminal():
     build = ProfileBuilder(run_info(events=(event,), command=("work",)))
     process = build.process("work", 7, is_command=True)
     build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 10)
-    out = io.BytesIO()
-    TextRenderer(detail="3").render(build.build(), out)
-    assert b"\x1b" not in out.getvalue()
-    assert b"y\\x1b[31mtes\\x80" in out.getvalue()
+    report = report_of(build.build(), "text", detail="3")
+    assert b"\x1b" not in report
+    assert b"y\\x1b[31mtes\\x80" in report

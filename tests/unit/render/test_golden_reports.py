@@ -1,7 +1,6 @@
-import io
-
 import pytest
 
+from builders.pages import report_of
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -12,7 +11,6 @@ from builders.profile import (
 )
 from builders.stacks import lined_stacks_profile, stacks_profile
 from prospect.render.next_commands import Repeated
-from prospect.render.registry import make_renderer
 
 CASES = {
     "qsort_v2": (qsort_profile, "text", {"detail": "2", "repeated": Repeated(("qsort",))}),
@@ -60,6 +58,4 @@ SUFFIXES = {
 @pytest.mark.parametrize("case", CASES)
 def test_report_is_as_it_was(case, golden):
     make_profile, name, options = CASES[case]
-    out = io.BytesIO()
-    make_renderer(name, **options).render(make_profile(), out)
-    golden(f"report/{case}.{SUFFIXES.get(name, name)}", out.getvalue())
+    golden(f"report/{case}.{SUFFIXES.get(name, name)}", report_of(make_profile(), name, **options))

@@ -1,12 +1,10 @@
 """Pages for those who use a keyboard, a screen reader, paper, or no scripts; and for all eyes."""
 
-import io
-
 import pytest
 
+from builders.pages import whole_report
 from builders.profile import qsort_profile
 from builders.stacks import random_stacks_profile, stacks_profile
-from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")
 
@@ -56,20 +54,12 @@ return found;
 """
 
 
-def page_of(profile):
-    out = io.BytesIO()
-    make_renderer("html", detail="4", user_threshold_s=0.0, kernel_threshold_s=0.0).render(
-        profile, out
-    )
-    return out.getvalue()
-
-
 def press(browser, *keys):
     ActionChains(browser).send_keys(*keys).perform()
 
 
 def test_tab_leads_once_round_all_that_can_be_used_and_shows_where_it_is(open_page):
-    browser = open_page(page_of(random_stacks_profile(4000, 40, 6)))
+    browser = open_page(whole_report(random_stacks_profile(4000, 40, 6)))
     places, visible = [], []
     while len(places) < 60 and (not places or "BODY" not in places[-1]):
         press(browser, Keys.TAB)
@@ -88,7 +78,7 @@ def test_tab_leads_once_round_all_that_can_be_used_and_shows_where_it_is(open_pa
 
 
 def test_arrows_move_in_a_table_and_enter_chooses(open_page):
-    browser = open_page(page_of(random_stacks_profile(4000, 40, 6)))
+    browser = open_page(whole_report(random_stacks_profile(4000, 40, 6)))
     browser.execute_script("document.querySelector('tr.choice').focus()")
     press(browser, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_UP)
     index = "return document.activeElement.sectionRowIndex"
@@ -104,7 +94,7 @@ def test_arrows_move_in_a_table_and_enter_chooses(open_page):
 
 
 def test_rows_of_the_map_of_time_are_chosen_by_arrows(open_page):
-    browser = open_page(page_of(random_stacks_profile(4000, 40, 6)))
+    browser = open_page(whole_report(random_stacks_profile(4000, 40, 6)))
     browser.execute_script("byId('heat').focus()")
     lane = "return view.filter.lane && view.filter.lane.row"
     press(browser, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
@@ -115,7 +105,7 @@ def test_rows_of_the_map_of_time_are_chosen_by_arrows(open_page):
 
 
 def test_tables_tabs_and_pictures_say_what_they_are(open_page):
-    browser = open_page(page_of(qsort_profile()), width=390)
+    browser = open_page(whole_report(qsort_profile()), width=390)
     roles = browser.execute_script(
         "return [...document.querySelectorAll('#panel table, #panel tr, #panel td, #panel th')]"
         ".map((one) => [one.tagName, one.getAttribute('role')].join(' '))"
@@ -134,7 +124,7 @@ def test_tables_tabs_and_pictures_say_what_they_are(open_page):
 
 
 def test_keys_and_strange_names_are_explained_where_they_are_seen(open_page):
-    browser = open_page(page_of(stacks_profile()))
+    browser = open_page(whole_report(stacks_profile()))
     hint = browser.find_element(By.CSS_SELECTOR, "#stacks .keyboard")
     assert hint.is_displayed()
     assert "search" in hint.text
@@ -154,7 +144,7 @@ def test_keys_and_strange_names_are_explained_where_they_are_seen(open_page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_all_text_has_the_contrast_of_level_aa(theme, open_page):
-    browser = open_page(page_of(stacks_profile()), theme=theme)
+    browser = open_page(whole_report(stacks_profile()), theme=theme)
     shown = "return document.documentElement.dataset.theme"
     assert browser.execute_script(shown) == theme
     contrasts = browser.execute_script(CONTRASTS)
@@ -165,7 +155,7 @@ def test_all_text_has_the_contrast_of_level_aa(theme, open_page):
 
 
 def test_paper_is_light_and_has_no_controls(open_page, browser):
-    open_page(page_of(qsort_profile()), theme="dark")
+    open_page(whole_report(qsort_profile()), theme="dark")
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert browser.execute_script("return document.documentElement.dataset.theme") == "light"
@@ -181,7 +171,7 @@ def test_paper_is_light_and_has_no_controls(open_page, browser):
 
 def test_without_scripts_a_line_says_where_the_figures_are(browser, tmp_path):
     path = tmp_path / "page.html"
-    path.write_bytes(page_of(qsort_profile()))
+    path.write_bytes(whole_report(qsort_profile()))
     disabled = "Emulation.setScriptExecutionDisabled"
     browser.execute_cdp_cmd(disabled, {"value": True})
     try:

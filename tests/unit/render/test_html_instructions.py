@@ -1,19 +1,18 @@
 """Instructions on a page: what they have of any selection is what their samples say."""
 
-import io
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop, sampled_loop
+from builders.pages import report_of
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
 from prospect.render.html import cells as cells_module
 from prospect.render.html import instructions as instructions_module
 from prospect.render.html.cells import Selection, event_parts, sample_cells, stack_names
 from prospect.render.html.instructions import code_cells, code_fields, instruction_slots
-from prospect.render.registry import make_renderer
 
 
 def made(profile):
@@ -180,7 +179,6 @@ def test_a_page_without_any_function_to_show_the_code_of_is_a_page():
         target_name=[],
         lines=None,
     )
-    page = io.BytesIO()
-    make_renderer("html", detail="4", disassemble=1).render(replace(profile, code=code), page)
-    assert b'"instructions"' not in page.getvalue()
-    assert page.getvalue().endswith(b"</html>\n")
+    report = report_of(replace(profile, code=code), "html", detail="4", disassemble=1)
+    assert b'"instructions"' not in report
+    assert report.endswith(b"</html>\n")

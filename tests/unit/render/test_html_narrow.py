@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from builders.hostile_names import with_hostile_names
+from builders.pages import whole_report
 from builders.profile import qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import random_stacks_profile, stacks_profile
@@ -14,7 +15,6 @@ from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.records import replace
 from prospect.render.diff_registry import diff_writer
-from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")
 
@@ -50,14 +50,6 @@ return [...document.querySelectorAll("#panel tbody tr")].map((row) => {
   };
 });
 """
-
-
-def page_of(profile):
-    out = io.BytesIO()
-    make_renderer("html", detail="4", user_threshold_s=0.0, kernel_threshold_s=0.0).render(
-        profile, out
-    )
-    return out.getvalue()
 
 
 def diff_page_of(before, after):
@@ -107,9 +99,9 @@ def drag_finger(browser, element, *places):
 
 
 PAGES = {
-    "report": lambda: page_of(qsort_profile()),
-    "waits": lambda: page_of(switched_profile(CLOCK, SWITCH, stacks=True)),
-    "hostile": lambda: page_of(with_hostile_names(stacks_profile())),
+    "report": lambda: whole_report(qsort_profile()),
+    "waits": lambda: whole_report(switched_profile(CLOCK, SWITCH, stacks=True)),
+    "hostile": lambda: whole_report(with_hostile_names(stacks_profile())),
     "diff": lambda: diff_page_of(
         with_hostile_names(stacks_profile()), with_hostile_names(qsort_profile())
     ),
@@ -137,7 +129,7 @@ def test_nothing_is_wider_than_a_window_of_any_width(open_page, browser):
 
 
 def test_a_row_has_its_name_first_then_its_time_and_loses_no_figure(open_page, touched):
-    page = page_of(qsort_profile())
+    page = whole_report(qsort_profile())
     wide = open_page(page, width=1280).execute_script(ROWS)
     narrow = touched(page).execute_script(ROWS)
     assert len(narrow) == len(wide) > 3
@@ -150,7 +142,7 @@ def test_a_row_has_its_name_first_then_its_time_and_loses_no_figure(open_page, t
 
 
 def test_a_finger_selects_a_stretch_of_time_and_a_row(touched):
-    browser = touched(page_of(random_stacks_profile(4000, 40, 6)))
+    browser = touched(whole_report(random_stacks_profile(4000, 40, 6)))
     heat = browser.find_element(By.ID, "heat")
     drag_finger(browser, heat, (150, 10), (200, 12), (260, 12))
     first, last = browser.execute_script("return view.filter.span")
@@ -162,7 +154,7 @@ def test_a_finger_selects_a_stretch_of_time_and_a_row(touched):
 
 
 def test_a_tap_zooms_the_flame_graph_and_shows_the_function(touched):
-    browser = touched(page_of(stacks_profile()))
+    browser = touched(whole_report(stacks_profile()))
     assert browser.execute_script("return flame.rowHeight") >= 24
     drag_finger(browser, browser.find_element(By.ID, "flame-canvas"), (300, 2 * 26 + 12))
     steps = browser.find_elements(By.CSS_SELECTOR, "#path button")
@@ -176,7 +168,7 @@ def test_all_cpus_of_a_large_machine_are_in_the_map(open_page):
     cpu = np.arange(len(profile.samples)).astype(np.uint16) % 128
     tid = 1000 + np.arange(len(profile.samples)).astype(np.int32) % 60
     browser = open_page(
-        page_of(replace(profile, samples=replace(profile.samples, cpu=cpu, tid=tid)))
+        whole_report(replace(profile, samples=replace(profile.samples, cpu=cpu, tid=tid)))
     )
     lanes, height = browser.execute_script("return [heat.lanes.length, heat.canvas.offsetHeight]")
     assert lanes == 128

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import io
 import json
 import re
 from base64 import b64decode, b64encode
@@ -11,13 +10,13 @@ import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop
+from builders.pages import report_of
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
 from prospect.records import replace
 from prospect.render.html.diff_page import SCRIPTS as DIFF_SCRIPTS
 from prospect.render.html.page import SCRIPTS
 from prospect.render.html.whole_file import ColumnBlock, asset
-from prospect.render.registry import make_renderer
 
 PROFILES = {
     "stacks": stacks_profile,
@@ -32,9 +31,7 @@ BLOCK = re.compile(r'<script type="application/gzip" id="data-(\w+)">([A-Za-z0-9
 
 
 def rendered(profile, name="html", **options):
-    out = io.BytesIO()
-    make_renderer(name, **{"detail": "4", **options}).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, name, **{"detail": "4", **options})
 
 
 def blocks_of(page):

@@ -1,10 +1,10 @@
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from builders.json_schema import schema_errors
+from builders.pages import report_of
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -13,7 +13,6 @@ from builders.profile import (
     qsort_profile,
     rowless_profile,
 )
-from prospect.render.json.report_document import JsonRenderer
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = json.loads((DOCS / "report.schema.json").read_text())
@@ -28,9 +27,7 @@ PROFILES = {
 
 
 def _report(profile, **options):
-    out = io.BytesIO()
-    JsonRenderer(**options).render(profile, out)
-    return json.loads(out.getvalue())
+    return json.loads(report_of(profile, "json", **options))
 
 
 @pytest.mark.parametrize("detail", ["2", "3", "4", "k"])

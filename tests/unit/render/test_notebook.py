@@ -1,7 +1,6 @@
 """Cells of a notebook: the report's figures, and HTML that every notebook shows."""
 
 import html
-import io
 import json
 import re
 import shutil
@@ -11,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from builders.pages import report_of
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -34,7 +34,6 @@ from prospect.estimate.finished_report import Report
 from prospect.figures.hit_keys import HitColumns
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
 from prospect.render.notebook import comparison_cell, counts_cell, hottest_functions, profile_cell
-from prospect.render.text.text_report import TextRenderer
 
 PROFILES = {
     made.__name__: made
@@ -126,11 +125,10 @@ def test_a_cell_has_only_what_notebooks_keep(case):
 @pytest.mark.parametrize("case", PROFILES)
 def test_a_cell_begins_with_the_first_screen_of_the_text_report(case):
     profile = PROFILES[case]()
-    out = io.BytesIO()
-    TextRenderer(user_threshold_s=0.0, kernel_threshold_s=0.0).render(profile, out)
+    report = report_of(profile, "text", user_threshold_s=0.0, kernel_threshold_s=0.0)
     pre = profile_cell(profile).partition("<pre>")[2].partition("</pre>")[0]
     lines = html.unescape(pre).split("<br>")
-    assert lines == out.getvalue().decode().splitlines()[: len(lines)]
+    assert lines == report.decode().splitlines()[: len(lines)]
 
 
 def test_rows_are_those_of_the_report():

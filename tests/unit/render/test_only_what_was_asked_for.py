@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import io
 
 import numpy as np
 import pytest
 
+from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import with_stacks
 from prospect.profile.model import ENTRY_REASON_SYSCALL, EntryReasonTable
 from prospect.profile.optional_tables import LineTable
 from prospect.records import replace
 from prospect.render.registry import FORMATS as ALL_FORMATS
-from prospect.render.registry import make_renderer
 
 # The pictures of a page have all processes, and a reader chooses among them (docs/html.md).
 PAGES = {"html"}
@@ -90,9 +89,7 @@ def lines_of(profile, main, secret):
 
 
 def rendered(name, profile, detail):
-    out = io.BytesIO()
-    make_renderer(name, detail=detail, inline=True).render(profile, out)
-    data = out.getvalue()
+    data = report_of(profile, name, detail=detail, inline=True)
     return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 
 from builders.opreport_schema import by_symbol, read
+from builders.pages import report_of
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -19,7 +18,6 @@ from builders.stacks import stacks_profile
 from prospect.figures.processes import DETAILS, chosen_hits
 from prospect.profile.complete import complete
 from prospect.records import replace
-from prospect.render.registry import make_renderer
 
 PROFILES = {
     "empty": empty_profile(),
@@ -32,9 +30,7 @@ PROFILES = {
 
 
 def written(profile, detail="4"):
-    out = io.BytesIO()
-    make_renderer("xml", detail=detail).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, "xml", detail=detail)
 
 
 @pytest.mark.parametrize("detail", DETAILS)

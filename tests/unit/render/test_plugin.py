@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 import struct
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.pages import report_of
 from builders.perfdata import USUAL, FileBuilder, RecordBuilder
 from builders.profile import qsort_profile
 from prospect.abi import constants as abi
@@ -65,9 +65,7 @@ def broken(install, name="broken", package="prospect-broken", code="1 / 0\n"):
 
 
 def written(name, **options):
-    out = io.BytesIO()
-    make_renderer(name, **options).render(qsort_profile(), out)
-    return out.getvalue().decode()
+    return report_of(qsort_profile(), name, **options).decode()
 
 
 @pytest.mark.usefixtures("markdown")

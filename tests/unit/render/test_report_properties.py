@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.examples import examples
+from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.profile.run_info import EventInfo
-from prospect.render.registry import make_renderer
 
 EVENTS = (
     clock_event(1000.0),
@@ -56,9 +56,7 @@ def profiles(draw):
 
 
 def _rendered(profile, name, **options):
-    out = io.BytesIO()
-    make_renderer(name, **options).render(profile, out)
-    return out.getvalue()
+    return report_of(profile, name, **options)
 
 
 def _document(profile, detail, threshold_s=0.0):

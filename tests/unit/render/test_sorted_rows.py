@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 
+from builders.pages import report_of
 from builders.profile import perf_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
@@ -129,9 +130,7 @@ def test_the_text_says_whose_time_it_is_and_adds_up():
 
 def test_the_figures_are_those_of_the_report():
     (row,) = json.loads(written(family(), "json", ("pid",), detail="2"))["events"][0]["rows"]
-    out = io.BytesIO()
-    make_renderer("json", detail="2").render(family(), out)
-    short = json.loads(out.getvalue())["summary"]
+    short = json.loads(report_of(family(), "json", detail="2"))["summary"]
     assert (row["samples"], row["seconds"]) == (short["samples"], short["seconds"])
     assert row["half_width_s"] == pytest.approx(short["half_width_s"])
 

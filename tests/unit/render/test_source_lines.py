@@ -1,6 +1,5 @@
 """The report with --lines: golden files, and what must hold of every table of source lines."""
 
-import io
 import json
 import re
 from pathlib import Path
@@ -9,10 +8,10 @@ import pytest
 
 from builders.annotated import line_table
 from builders.json_schema import schema_errors
+from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.records import replace
-from prospect.render.registry import make_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 WORK, MIX = ("work", "/src/a.c", 3), ("mix", "/src/mix.h", 2)
@@ -42,9 +41,7 @@ def profile(children=1):
 
 
 def rendered(given, name="text", lines=True, **options):
-    out = io.BytesIO()
-    make_renderer(name, lines=lines, **options).render(given, out)
-    return out.getvalue()
+    return report_of(given, name, lines=lines, **options)
 
 
 @pytest.mark.parametrize(

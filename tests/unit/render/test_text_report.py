@@ -1,9 +1,9 @@
-import io
 import re
 from pathlib import Path
 
 import pytest
 
+from builders.pages import report_of
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -17,13 +17,10 @@ from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
 from prospect.records import replace
 from prospect.render.escape import display_width
-from prospect.render.text.text_report import TextRenderer
 
 
 def _report(profile, **options):
-    out = io.BytesIO()
-    TextRenderer(**options).render(profile, out)
-    return out.getvalue().decode()
+    return report_of(profile, "text", **options).decode()
 
 
 def _between(text, first, last):

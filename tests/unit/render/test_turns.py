@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import pytest
 
 from builders.critical_paths import MAIN
 from builders.json_schema import schema_errors
+from builders.pages import report_of
 from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect.estimate.finished_report import Report
 from prospect.profile.model import PATH_RAN
-from prospect.render.registry import make_renderer
 from prospect.render.text import turns_section
 from prospect.render.text.turns_section import turns_summary
 
@@ -23,9 +22,7 @@ LONGER = [(PATH_RAN, MAIN, 100, -1)]
 
 
 def rendered(profile, name):
-    out = io.BytesIO()
-    make_renderer(name, detail="3").render(profile, out)
-    return out.getvalue().decode()
+    return report_of(profile, name, detail="3").decode()
 
 
 def summary_of(turns, samples=()):

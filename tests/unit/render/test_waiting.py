@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import numpy as np
 import pytest
 
 from builders.json_schema import schema_errors
+from builders.pages import report_of
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
 from prospect.figures.report.waiting import LockHolder
 from prospect.profile.run_info import Throttled
 from prospect.records import replace
-from prospect.render.registry import make_renderer
 from prospect.render.text.first_screen import listed_with
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
@@ -27,9 +26,7 @@ def profile():
 
 
 def rendered(profile, name, **options):
-    out = io.BytesIO()
-    make_renderer(name, detail="4", **options).render(profile, out)
-    return out.getvalue().decode()
+    return report_of(profile, name, detail="4", **options).decode()
 
 
 def test_the_text_report_adds_up_each_thread(profile):

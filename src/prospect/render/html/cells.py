@@ -487,7 +487,7 @@ class EventParts(Record):
         return merged.cells(self.names, self.event, (selection.begin_ns, end_ns), stretches)
 
     def at_addresses(self, function: int, selection: Selection) -> AddressSums:
-        """Add up the samples of a selection in one function itself, by where they were taken.
+        """Add up the samples of a selection in one function itself, by address.
 
         The path and the search of the selection change nothing.
         """

@@ -54,7 +54,7 @@ def diff_page(comparison: Comparison, rows: int) -> Iterator[bytes]:
 
 
 def _words(comparison: Comparison) -> dict[str, str | float | None]:
-    """Return what the page says in the words of the text."""
+    """Return the page's sentences and unit, which are those of the text."""
     unit = unit_of(comparison)
     return {
         "unit": unit.name,
@@ -66,7 +66,7 @@ def _words(comparison: Comparison) -> dict[str, str | float | None]:
 
 
 def _stack_block(stacks: ComparedStacks | None) -> bytes:
-    """Return the tree with its figures, without an event where stacks were not compared."""
+    """Return the tree with its figures, without an event if stacks were not compared."""
     block = ColumnBlock()
     if stacks is None:
         return block.block({"events": []})
@@ -91,7 +91,7 @@ def _stack_block(stacks: ComparedStacks | None) -> bytes:
 
 
 def _calls(calls: ComparedCalls, block: ColumnBlock) -> dict[str, object]:
-    """Return what is known of the calls that are tested; their times are those of the tree."""
+    """Return the figures of the tested calls; their times are those of the tree."""
     columns: dict[str, NDArray[Any]] = {
         "caller": calls.caller,
         "callee": calls.callee,

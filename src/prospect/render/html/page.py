@@ -77,5 +77,5 @@ class HtmlRenderer(FiguresRenderer):
 
 
 def page_samples(report: Report) -> StackSamples:
-    """Return what the pictures show: all processes, with `-V k` in the kernel, and their waits."""
+    """Return the samples of the pictures: all processes, with `-V k` in the kernel, and waits."""
     return stack_samples(with_waits(report.profile), "k" if report.detail == "k" else "4")

@@ -1,8 +1,8 @@
-"""One HTML file of markup, style, scripts and data that needs nothing from elsewhere.
+"""One HTML file of markup, style, scripts and data that loads nothing.
 
-Its markup is the same for every recording. Data blocks have what was recorded, gzip in base64,
-which the page's script unpacks and shows as text only. The content security policy runs that one
-script and loads nothing, so the page works offline. A script that the policy's hash does not match,
+Its markup is the same for every recording. Data blocks have the recorded data, gzip in base64,
+which the page's script unpacks and shows as text only. The content security policy allows that one
+script and no requests, so the page works offline. A script that the policy's hash does not match,
 or that fails, leaves the page blank.
 
 A `ColumnBlock` holds columns of numbers that a browser takes as typed arrays without a loop: the
@@ -45,8 +45,8 @@ def document(
     Args:
         parts: the asset that fills the slots of ``page.html``.
         scripts: assets of its script, in order.
-        blocks: data by name, as ``embedded.js`` asks for it.
-        is_served: whether its script may ask the server that it came from.
+        blocks: data by name, for ``embedded.js``.
+        is_served: whether its script may send requests to its server.
     """
     style = asset("page.css")
     script = '"use strict";\n' + "".join(asset(f"{name}.js") for name in scripts)

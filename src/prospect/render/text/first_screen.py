@@ -346,7 +346,7 @@ def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
     more = f" +{len(throttled) - 1}" if len(throttled) > 1 else ""
     room = _WIDTH - display_width(head + more) - len(" (cgroup )")
     group = escaped(first.group)
-    # The end of a path tells groups apart.
+    # Groups differ in the ends of their paths.
     name = group if display_width(group) <= room else f"...{group[3 - room :]}"
     return f"{head} (cgroup {name}{more})"
 

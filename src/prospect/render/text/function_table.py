@@ -151,7 +151,7 @@ def _also(aliases: tuple[str, ...]) -> str:
     return f"  also {names}" + (f" and {more} more" if more > 0 else "")
 
 
-# Of names, and of where their time begins to spread, without and with programs: for 79 columns.
+# Of names and of ends, without and with programs, for 79 columns.
 _NAME_WIDTHS = ((29, 24), (24, 18))
 _PROGRAM_WIDTH = 9
 

@@ -1,4 +1,4 @@
-// In short: the first screen of the report as a panel, of which no selection changes a figure.
+// In short: the first screen of the report as a panel; a selection changes none of its figures.
 
 const [MOST_IN_SHORT, MOST_SLICES] = [5, 4];
 
@@ -26,7 +26,7 @@ function fillAnswer(isOfAll) {
   byId("answer").hidden = false;
 }
 
-/** The first rows with their bars; a name is found in the flame graph when it is chosen. */
+/** The first rows with their bars; a click on a name finds it in the flame graph. */
 function inShortTable(title, all, about) {
   const rows = (all || []).slice(0, MOST_IN_SHORT).map((row) => {
     const [value, half] = [row.seconds, row.half_width_s];
@@ -42,7 +42,7 @@ function inShortTable(title, all, about) {
   ))));
 }
 
-/** Parts of a whole as one bar and its legend; the rest is what no part has. */
+/** Parts of a whole as one bar and its legend, with the rest as "others". */
 function slices(title, whole, parts) {
   if (!(whole > 0)) return null;
   const first = parts.slice(0, MOST_SLICES).filter(([, value]) => value > 0);
@@ -57,7 +57,7 @@ function slices(title, whole, parts) {
   return make("div", {}, make("h3", {}, `${title}, ${fixed(whole, view.digits)} s`), bar, make("ul.legend", {}, ...names));
 }
 
-/** What ran or was waited for on the way, of all programs together, the longest first. */
+/** The critical path by function or wait, of all programs together, the longest first. */
 function wallParts(rows) {
   const sums = new Map();
   for (const { state, what, seconds } of rows) {
@@ -67,7 +67,7 @@ function wallParts(rows) {
   return [...sums].sort((a, b) => b[1] - a[1]);
 }
 
-/** What is missing, and the commands to go on with, which a click copies. */
+/** The line on missing samples, and the next commands, which a click copies. */
 function nextCommands(lines) {
   const missing = lines.findIndex((line) => line.startsWith("Missing:"));
   const next = lines.findIndex((line) => line.startsWith("Next:"));
@@ -88,7 +88,7 @@ function copied(command) {
   return button;
 }
 
-/** Find in the flame graph what is chosen in the panel. */
+/** Find names that are clicked in the panel in the flame graph. */
 function startAnswer() {
   byId("answer").addEventListener("click", ({ target }) => {
     if (!target.classList.contains("link")) return;

@@ -1,8 +1,8 @@
-// Instructions with samples and their source: the report's figures where everything is shown, counted of
-// a selection, on this page or by its server.
+// Instructions with samples and their source: the report's figures if everything is shown; those of a
+// selection are counted on this page or by its server.
 
-const LONGEST_TARGET = 48; // characters of what a jump leads to, as in the text report
-const openedCode = new Map(); // by function, what a person chose; so that it stays with the next selection
+const LONGEST_TARGET = 48; // characters of a jump's target, as in the text report
+const openedCode = new Map(); // by function, whether a person opened it; kept for the next selection
 
 /** Whether the page has instructions of any function. */
 const hasCode = () => view.source.functions.length > 0;
@@ -18,7 +18,7 @@ function reportedCode() {
     (table.disassembly || []).map((func) => ({ ...func, process })));
 }
 
-/** Functions of the page with what their instructions have of the selection. */
+/** Functions of the page with the selection's samples of their instructions. */
 function selectedCode() {
   const { code } = view.base;
   const { samples, weight } = slotSums(view.base, view.filter, lastSlot(view.source));
@@ -33,8 +33,8 @@ const lastSlot = ({ functions }) => functions.reduce((sum, func) => sum + func.i
 
 /**
  * A function as the report has it, with other figures.
- * @param {object} function with its instructions as `code.py` writes them
- * @param {Array[]} counts address, null for what is between instructions; samples and weight
+ * @param {object} function with its instructions as `instructions.py` writes them
+ * @param {Array[]} counts address, null for samples between instructions; samples and weight
  */
 function countedFunction(func, counts) {
   const fieldsAt = new Map(func.instructions.filter(Boolean).map((fields) => [fields[0], fields]));
@@ -53,7 +53,7 @@ function countedFunction(func, counts) {
   };
 }
 
-/** The instruction that hits at one are likely meant for; null where that cannot be said. */
+/** The instruction that probably caused the samples at one; null if that is unknown. */
 function likelyMeant([address, , , back, isUnmasked]) {
   const { has_skid: hasSkid, is_timer: isTimer } = view.base.data;
   if (!hasSkid) return address;
@@ -87,7 +87,7 @@ function codeFigures({ isLeftOut, isRough, seconds: value, half_width_s: half, s
   return view.event.data.has_time ? `${barText({ value, half, isRough })} s` : `${countText(samples)} ${shown(view.event.data.samples_title).toLowerCase()}`;
 }
 
-/** What of the chosen function is known of its instructions. */
+/** The instructions of the chosen function. */
 function codeOfFrame(frame) {
   const own = view.source.functions.find((func) => func.frame === frame);
   if (!own) return codeOf && frame < view.block.labels.length ? [codeOnDemand(frame)] : [];
@@ -98,11 +98,11 @@ function codeOfFrame(frame) {
   return [make("h3", {}, "Instructions with samples"), originNote(reported.length > 0), ...tables];
 }
 
-/** Whether two descriptions, of the report or of `code.py`, are of one function. */
+/** Whether two descriptions, of the report or of `instructions.py`, are of one function. */
 const isSameFunction = (one, other) =>
   String(one.address) === String(other.address) && one.name === other.name && one.object === other.object;
 
-/** A place for instructions that are asked for now. */
+/** A box for instructions, which are requested now. */
 function codeOnDemand(frame) {
   const box = make("div.code", {}, make("p.quiet", { role: "status" }, "Reading its instructions …"));
   const isAll = isWhole() && view.filter.scope === "all";
@@ -113,7 +113,7 @@ function codeOnDemand(frame) {
 async function fillOnDemand(box, frame, isAll) {
   const wanted = { ...selectionQuery(), frame };
   if (!isAll) {
-    // A selection that is being made is not asked for: it has another box by then.
+    // A selection that still changes is not sent: it has another box by then.
     await new Promise((resume) => setTimeout(resume, PATIENCE_MS));
     if (!box.isConnected) return;
   }

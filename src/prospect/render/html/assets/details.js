@@ -13,11 +13,9 @@ function fillFunction() {
   const figures = own
     ? `self ${weightText(own.self, own.selfSamples)}, total ${weightText(own.total, own.samples)} (${shareText(own.total / all, own.samples)} of what is shown)`
     : `total ${shareText(through / all, view.sums.totalSamples[0])} of what is shown`;
-  const zoom = () => focusOn(Math.max(widestRow(view.event, view.sums, (other) => other === frame), 0));
   box.replaceChildren(
     make("h2", {}, shown(label), " ", make("small", {}, shown(object))),
-    make("p", {}, figures, " ", make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
-      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this function" }, "Close")),
+    make("p", {}, figures, " ", ...functionButtons(frame)),
     ...(view.block.has_stacks ? [make("div.pair", {},
       arcTable("Called by", callersOf(view.event, view.sums, frame), through),
       arcTable("Calls", calleesOf(view.event, view.sums, frame), through))] : []),
@@ -25,7 +23,7 @@ function fillFunction() {
   );
 }
 
-/** Calls of a function that takes so much with all that it calls: shares are of that. */
+/** Calls of a function; shares are of its time with all that it calls. */
 function arcTable(title, arcs, through) {
   const rows = arcs.filter((arc) => arc.samples).map((arc) => ({
     ...frameNames(view.block, arc.key), frame: arc.key, samples: arc.samples,
@@ -45,7 +43,7 @@ function factsPanel() {
   ];
 }
 
-/** What is known without any sample. */
+/** The facts of a run, with or without samples. */
 function runFacts(remarks) {
   const { run, statistics, notes, generator } = view.report;
   const command = run.command.join(" ");
@@ -66,7 +64,7 @@ function runFacts(remarks) {
 const factList = (title, pairs) => make("div", {}, make("h3", {}, title),
   make("dl.facts", {}, ...pairs.flatMap(([name, value]) => [make("dt", {}, shown(name)), make("dd", {}, shown(value))])));
 
-/** Sampled time beside the kernel's own accounting. */
+/** Sampled time next to the kernel's own accounting. */
 function agreementTable() {
   const rows = view.figures.accounting;
   const seconds = (title, key) => number(title, (row) => row[key], (row) => (row[key] === null ? "-" : row[key].toFixed(view.digits)));

@@ -47,7 +47,7 @@ function nextWidth() {
   changeWidth();
 }
 
-/** The answer in short: all together, and the functions that changed most. */
+/** The answer in short: the total, and the functions that changed most. */
 function fillAnswer() {
   const { functions } = view.report;
   const marked = changeRows(functions.rows.filter((row) => row.significant));

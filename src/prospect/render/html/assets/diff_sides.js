@@ -1,7 +1,7 @@
 // Both sides of a comparison → weights of the flame graph's rows, their colours, and words for them.
 
 const sides = {
-  a: null, b: null, // what rows of the tree took on each side
+  a: null, b: null, // times of rows of the tree on each side
   words: null, // the comparison in the text's words, and its unit
   calls: null, // by caller and callee, which of the tested calls it is
   width: "b",
@@ -13,7 +13,7 @@ function openSides(event) {
   sides.b = withTotals(event, b, samplesB);
 }
 
-/** What each row weighs in the picture: its time on a side, and the other's where this has none. */
+/** The weight of each row in the picture: its time on a side, and the other side's if it has none. */
 function weightsOf(event, width, withOthers) {
   const { a, b } = sides;
   const [main, other] = width === "a" ? [a, b] : [b, a];
@@ -54,7 +54,7 @@ function shadeOf(shade) {
 
 const scaled = (seconds) => seconds * sides.words.per_second;
 
-/** The two times of a row of the tree, its change, and how sure that is. */
+/** The two times of a row of the tree, and its change with the interval of that. */
 function changeText(row) {
   const { is_tested: isTested, is_significant: isSignificant, half_width: half } = view.event.data;
   const digits = isTested[row] ? Math.min(barDigits(scaled(half[row])), view.digits) : view.digits;
@@ -67,7 +67,7 @@ function changeText(row) {
 
 const signed = (value, digits) => (value >= 0 ? "+" : "") + fixed(value, digits);
 
-/** A relative change as the text has it. */
+/** A relative change as in the text. */
 function relativeText(share, samplesBefore, samplesAfter) {
   if (!samplesBefore) return "new";
   return samplesAfter ? percentText(share) : "gone";
@@ -79,7 +79,7 @@ function percentText(share) {
   return `${signed(percent, Math.abs(percent) < 100 ? 1 : 0)}%`;
 }
 
-/** How many digits behind the point the most exact of some rows has a right to. */
+/** The number of decimals that the most exact of some rows supports. */
 function changeDigits(halves) {
   const least = halves.reduce((some, half) => (half > 0 ? Math.min(some, half) : some), Infinity);
   return isFinite(least) ? Math.min(Math.max(Math.ceil(-Math.log10(least)), 0), 6) : 0;

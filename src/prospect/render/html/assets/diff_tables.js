@@ -77,7 +77,7 @@ const significanceColumn = {
   title: "*", value: (row) => (row.significant ? 1 : 0), cell: significanceCell, hint: "significant", isNumber: true,
 };
 
-/** Columns of what changed; rows that were not tested have no `half`. */
+/** Columns of changes; rows that were not tested have no `half`. */
 function changeFigures(rows, digits) {
   const most = rows.reduce((far, row) => Math.max(far, Math.abs(row.low), Math.abs(row.high)), 0);
   const { unit } = sides.words;
@@ -91,7 +91,7 @@ function changeFigures(rows, digits) {
   ];
 }
 
-/** An end of an interval of a relative change; none where it has no bound, or everything may be gone. */
+/** An end of an interval of a relative change; none if it has no bound, or everything may be gone. */
 const boundText = (share) => (share === null || share <= -1 ? null : percentText(share));
 
 function significanceCell(row) {
@@ -100,7 +100,7 @@ function significanceCell(row) {
   return make("abbr.like", { title, "aria-label": title }, "*");
 }
 
-/** A bar from nothing, in the middle, to the change, with its interval. */
+/** A bar from zero, in the middle, to the change, with its interval. */
 function changeBar(row, most) {
   const place = (value) => 50 + (50 * value) / (most || 1);
   const fill = make(`span.fill.${row.significant ? (row.change > 0 ? "grew" : "shrank") : "same"}`);
@@ -112,18 +112,14 @@ function changeBar(row, most) {
   return make("span.bar.around", {}, fill, make("span.zero"), ...(row.half === null ? [] : [whisker]));
 }
 
-/** Choose the function of a row, and move to where it has most time. */
+/** Choose the function of a row of the comparison. */
 function chooseChanged(row) {
   if (!view.event) return;
   const { labels, objects, frame_object: object } = view.block;
   const label = row.name || null;
   const frame = labels.findIndex((name, i) =>
     objects[object[i]] === row.objectName && (label === null ? name.startsWith("[") : name === label));
-  if (frame < 0) return;
-  const widest = widestRow(view.event, view.sums, (other) => other === frame);
-  if (widest >= 0) moveTo(widest);
-  chooseFrame(frame);
-  byId("function").scrollIntoView({ block: "nearest" });
+  showFunction(frame);
 }
 
 /** The chosen function: its own change, and the times of its calls. */
@@ -134,11 +130,9 @@ function fillChosen() {
   if (frame < 0) return;
   const { label, object } = frameNames(block, frame);
   const rows = changeRows(view.report.functions.rows.filter((row) => row.name === label && row.object === object));
-  const zoom = () => focusOn(Math.max(widestRow(event, view.sums, (other) => other === frame), 0));
   box.replaceChildren(
     make("h2", {}, shown(label), " ", make("small", {}, shown(object))),
-    make("p", {}, make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
-      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this function" }, "Close")),
+    make("p", {}, ...functionButtons(frame)),
     ...(rows.length ? [sortableTable("In itself", changeColumns(rows, "Function"), rows, null)] : []),
     ...(block.has_stacks ? [make("div.pair.wide", {},
       callTable("Called by", (sums) => callersOf(event, sums, frame), (caller) => placeOfCall(caller, frame)),
@@ -163,7 +157,7 @@ function callTable(title, callsOf, callOf) {
   return sortableTable(`${title}, with what it calls`, columns, found, (row) => chooseFrame(row.frame), CALLS_AT_FIRST);
 }
 
-/** A call with its change and how sure that is, as rows of the comparison's tables have it. */
+/** A call with its change and the interval of that, as in rows of the comparison's tables. */
 function testedCall(row, place) {
   const change = row.b - row.a;
   const whole = { ...row, change, relative: change / row.a, significant: false, half: null, low: change, high: change };
@@ -173,7 +167,7 @@ function testedCall(row, place) {
   return { ...whole, half, low: change - half, high: change + half, q_value: qValues[place], significant: Boolean(isSignificant[place]) };
 }
 
-/** Where a call stands among those that are tested. */
+/** The place of a call among those that are tested. */
 function placeOfCall(caller, callee) {
   sides.calls ??= new Map(Array.from(view.block.calls.caller, (one, i) => [callKey(one, view.block.calls.callee[i]), i]));
   return sides.calls.get(callKey(caller, callee));
@@ -181,7 +175,7 @@ function placeOfCall(caller, callee) {
 
 const callKey = (caller, callee) => caller * (view.block.first_thread_frame + view.block.comms.length) + callee;
 
-/** What was compared, with the remarks of the text. */
+/** The compared recordings, with the notes of the text. */
 function recordingsPanel() {
   const { a, b, notes, options, tested, per } = view.report;
   const rows = [...a.map((row) => ({ ...row, side: "A" })), ...b.map((row) => ({ ...row, side: "B" }))];

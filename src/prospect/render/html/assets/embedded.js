@@ -1,5 +1,5 @@
-// Where the data of a page in one file come from: blocks within it. `served.js` stands in its place
-// where a server has them.
+// The data of a page in one file are blocks within it. If a server has them, `served.js` is used
+// instead.
 
 /** Unpack one of its blocks. @returns {Promise<ArrayBuffer>} */
 async function unpacked(name) {
@@ -12,7 +12,7 @@ async function unpacked(name) {
   return new Response(plain).arrayBuffer();
 }
 
-// More than the page has cannot be asked for.
+// A page without a server can ask for nothing more.
 const partOf = null;
 const codeOf = null;
 const samplesOf = null;

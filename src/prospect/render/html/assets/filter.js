@@ -1,4 +1,4 @@
-// What the report's page looks at: an event, and which of its samples.
+// The selection on the report's page: an event, and some of its samples.
 
 /** Show another event of the recording. */
 function showEvent(index) {
@@ -30,7 +30,7 @@ function refilter(change = {}) {
   showTree(view.base, selected(view.base, view.filter));
 }
 
-/** Show a tree. What is zoomed to, and the cursor, stay as far as it has their frames. */
+/** Show a tree. The zoom and the cursor stay as far as the tree has their frames. */
 function showTree(event, sums) {
   if (view.event && event !== view.event) {
     const [focus, row] = [view.focus, view.row].map((at) => rowAtPath(event, pathOf(view.event, at)));
@@ -47,7 +47,7 @@ function clearSelection() {
   else if (isCloser()) showEvent(view.base.index);
 }
 
-/** A weight as text: seconds with its rough bar, samples, or what another tool counted. */
+/** A weight as text: seconds, samples, or the counts of another tool. */
 function weightText(weight, samples) {
   const { has_time: hasTime, samples_title: title = "Samples" } = view.event.data;
   if (!hasTime) return `${countText(samples)} ${title === "Samples" ? "samples" : shown(title).toLowerCase()}`;

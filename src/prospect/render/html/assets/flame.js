@@ -1,15 +1,15 @@
 // The flame graph: a picture of the tree under the filter, drawn anew for each frame of the screen.
 //
-// Only what is at least half a pixel wide and scrolled into sight is visited: the rows of a narrow
-// subtree follow each other and are passed over at once. Rows begin and end at whole points of the
-// screen: those are filled several times as fast, and what falls between two points costs nothing.
+// Only rows that are in sight and at least half a pixel wide are visited: the rows of a narrow subtree
+// follow each other and are skipped at once. Rows begin and end at whole points of the screen, which
+// are filled several times as fast; rows between two points cost nothing.
 
 const LEAST_WIDTH = 0.5;
 const LABEL_WIDTH = 24;
 
 const flame = {
   box: null, canvas: null, space: null, isAsked: false,
-  look: null, // what a row's colour is, and what is said of it
+  look: null, // colours and texts of rows
   labels: [], // of frames, made when they are first drawn
   colours: null, // of the theme
   character: 7, // width of one
@@ -47,7 +47,7 @@ function startFlame(look) {
   on("search", askForFlame);
 }
 
-/** Draw at the next frame of the screen, however often this is asked for before. */
+/** Draw once at the next frame of the screen. */
 function askForFlame() {
   if (flame.isAsked || !view.event) return;
   flame.isAsked = true;
@@ -60,7 +60,7 @@ function askForFlame() {
   });
 }
 
-/** Make room for the deepest row that can be seen. */
+/** Make room for the deepest visible row. */
 function sizeFlame() {
   const { event, sums, focus } = view;
   flame.width = flame.box.clientWidth;
@@ -80,7 +80,7 @@ function drawFlame() {
   prepareFlame(draw);
   const top = Math.round(flame.box.scrollTop);
   const { boxes, labels } = visibleRows(width, top, top + height);
-  // A change of colour takes longer than a box: all boxes of a colour are drawn at once.
+  // A change of colour takes longer than a box, so all boxes of a colour are drawn at once.
   for (const [style, places] of boxes) {
     draw.fillStyle = style;
     for (let i = 0; i < places.length; i += 3) {

@@ -1,11 +1,11 @@
-// Rows of the tables: the report's figures where everything is shown, the page's own of a selection.
+// Rows of the tables: the report's figures if everything is shown, the page's own for a selection.
 
 const MOST_LIKELY_Z = 1.96; // of the normal distribution: 95 %
 
 /** Whether figures are those of the report: the whole interval of every CPU and thread. */
 const isWhole = () => view.isReported && !view.filter.span && !view.filter.lane && !isCloser();
 
-/** Whether the report lists functions and entry reasons of all processes that are looked at: of those that `-V` chose. */
+/** Whether the report lists functions and entry reasons of all shown processes: those that `-V` chose. */
 function isDetailed() {
   const { scope, process } = view.filter;
   const [, , isCommand, isDescendant] = view.block.processes[process] || [];
@@ -18,7 +18,7 @@ function isDetailed() {
   return isWhole() && Boolean(isChosen[view.report.options.detail]);
 }
 
-/** A rough error bar: as if samples fell at random. Waits and what was not sampled have none. */
+/** A rough error bar: as if samples fell at random. Waits and counts have none. */
 const roughHalf = (weight, samples) => (samples > 0 && hasBars() ? (MOST_LIKELY_Z * weight) / Math.sqrt(samples) : null);
 
 const hasBars = () => view.isReported && view.base.data.has_time && view.base.data.has_bars;
@@ -57,7 +57,7 @@ function reportFunctions(report, block, filter) {
   return rows;
 }
 
-/** What stacks call a function of the report: its name, or in brackets its object. */
+/** The label of a function of the report in stacks: its name, or in brackets its object. */
 function labelOf(row) {
   return row.name || `[${fileName(row.object).replace(/^\[|\]$/g, "") || row.object}]`;
 }
@@ -90,7 +90,7 @@ function roughBar(weight, samples) {
   };
 }
 
-/** Whether the report has kernel time by entry reason of what is looked at; of the whole system it always has. */
+/** Whether the report has kernel time by entry reason of the shown processes; it has that of the whole system. */
 const hasEntryReasons = () => isDetailed() || (isWhole() && view.filter.scope === "all");
 
 /** Kernel time of the report by entry reason, of the system or of what the filter lets through. */

@@ -1,13 +1,13 @@
-// The heat map: how busy each CPU or thread was over time, and the stretch that is looked at.
+// The heat map: the load of each CPU or thread over time, and the selected stretch.
 
 const MOST_LANES = 48; // of threads
-const [LEAST_HEIGHT, MOST_HEIGHT] = [2, 900]; // of a lane where there are very many; of all of them
+const [LEAST_HEIGHT, MOST_HEIGHT] = [2, 900]; // of a lane; of all lanes
 const NAME_HEIGHT = 13;
 const AXIS = 18;
 
 const heat = { canvas: null, lanes: [], lane: 0, label: 0, width: 0, from: -1 };
 
-/** Set up the map; without times of samples it stays away. */
+/** Set up the map, which is hidden if samples have no times. */
 function startHeat() {
   heat.canvas = byId("heat");
   heat.canvas.addEventListener("pointerdown", beginSpan);
@@ -47,13 +47,13 @@ function drawHeat() {
   ].filter(Boolean).join("; ");
 }
 
-/** Few lanes are high enough for a finger, and many still stand on one screen. */
+/** Few lanes are high enough for a finger, and many still fit on one screen. */
 function laneHeight(lanes) {
   const room = Math.max(Math.floor(MOST_HEIGHT / (lanes || 1)), LEAST_HEIGHT);
   return Math.min(room, matchMedia("(pointer: coarse)").matches ? 28 : lanes > 8 ? 16 : 22);
 }
 
-/** Names of lanes, as many as can stand below each other. */
+/** Names of lanes, as many as fit below each other. */
 function drawNames(draw) {
   const step = Math.ceil(NAME_HEIGHT / heat.lane);
   const room = Math.floor(heat.label / 6.2);
@@ -80,7 +80,7 @@ function sortedLanes() {
   return withPathLanes(lanes.sort(view.lanes === "cpu" ? (a, b) => a.lane - b.lane : (a, b) => b.sum - a.sum));
 }
 
-/** What a lane can weigh in one stretch: all of its time; without time, the most there is. */
+/** The most that a lane can weigh in one stretch: all of its time; without time, the largest weight. */
 function fullWeight() {
   const { data } = view.base;
   if (data.has_time) return (data.end_ns - data.begin_ns) / 1e9 / data.stretches;
@@ -176,7 +176,7 @@ function widenSpan(pointer) {
 }
 
 function endSpan(pointer) {
-  // A click without a way takes the selection back.
+  // A click without a movement removes the selection.
   if (heat.from >= 0 && stretchAt(pointer) === heat.from) refilter({ span: null });
   heat.from = -1;
 }

@@ -2,7 +2,7 @@
 
 const keyboard = { clear: null };
 
-/** Listen to the keyboard. @param {function} clear gives up the last selection there is */
+/** Listen to the keyboard. @param {function} clear removes the last selection */
 function startKeys(clear) {
   keyboard.clear = clear;
   document.addEventListener("keydown", (event) => {
@@ -24,7 +24,7 @@ const KEYS = {
   t: () => changeTheme(),
 };
 
-/** What needs a picture. */
+/** Keys for the picture. */
 const PICTURE_KEYS = {
   "/": () => byId("search").select(),
   Escape: () => goBack(),
@@ -38,7 +38,7 @@ const PICTURE_KEYS = {
   ArrowRight: () => moveAside(1),
 };
 
-/** To the widest of what the row calls. */
+/** To the widest row that the row calls. */
 function moveDown() {
   const [widest] = calledRows(view.row);
   if (widest !== undefined) moveTo(widest);

@@ -16,7 +16,7 @@ const reportLook = {
     return (this.colours[frame] ??= frameColour(frame));
   },
   mark: () => "",
-  /** What is to be said of a row of the tree. */
+  /** The name, the figures and the object of a row of the tree. */
   lines(row) {
     const { event, sums } = view;
     const { label, object } = frameNames(event.block, event.frame[row]);
@@ -26,7 +26,7 @@ const reportLook = {
   },
 };
 
-/** Say what the colours mean of the kinds of code that there are. */
+/** Show the legend of the kinds of code on the page. */
 function showKinds() {
   const { frame_kind: kinds, first_thread_frame: threads } = view.block;
   const shownKinds = new Set();

@@ -62,7 +62,7 @@ function fillControls() {
   });
 }
 
-/** Look at some processes only. */
+/** Show some processes only. */
 function setScope(scope, process) {
   const select = byId("scope");
   select.querySelector("[value=process]")?.remove();
@@ -74,10 +74,10 @@ function setScope(scope, process) {
   refilter({ scope, process });
 }
 
-/** What events of waits are about. */
+/** Remarks on the names of waits. */
 const WAITS = { blocked: " (waiting)", runnable: " (without a CPU)" };
 
-/** Say what is selected, and how much that is. */
+/** Show the selection and its time. */
 function showSelection() {
   const { span, lane } = view.filter;
   const parts = [

@@ -1,24 +1,24 @@
 // Cells of samples → what stacks and functions took under a filter. Nothing here touches the page.
 //
-// A tree is in preorder: the subtree of row i is the rows from i to end[i]. Whatever is asked of a
-// tree is one pass over typed arrays.
+// A tree is in preorder: the subtree of row i is the rows from i to end[i]. Each question about a tree
+// is one pass over typed arrays.
 
-/** Prepare one event of the block: what filters and sums need. */
+/** Prepare one event of the block for filters and sums. */
 function openEvent(block, index) {
   const data = block.events[index];
   const cells = data.cells;
-  const node = new Uint32Array(cells.count.length);
-  for (let i = 0, at = 0; i < node.length; i++) node[i] = at += cells.node_step[i];
   const code = data.code && openCode(data);
-  return { ...openTree(block, data), index, cells, node, code, weight: weightOf(data, data, cells) };
+  return { ...openTree(block, data), index, cells, node: runningSums(cells.node_step), code, weight: weightOf(data, data, cells) };
 }
 
-/** The cells of instructions: which slot each is of, and what it weighs. */
-function openCode(data) {
-  const { code } = data;
-  const slot = new Uint32Array(code.count.length);
-  for (let i = 0, at = 0; i < slot.length; i++) slot[i] = at += code.slot_step[i];
-  return { data: code, slot, weight: weightOf(data, code, code) };
+/** The cells of instructions, with their slots and weights. */
+const openCode = (data) =>
+  ({ data: data.code, slot: runningSums(data.code.slot_step), weight: weightOf(data, data.code, data.code) });
+
+function runningSums(steps) {
+  const sums = new Uint32Array(steps.length);
+  for (let i = 0, at = 0; i < sums.length; i++) sums[i] = at += steps[i];
+  return sums;
 }
 
 const weightOf = (data, times, cells) =>
@@ -132,7 +132,7 @@ function rowAtPath(event, path) {
   return row;
 }
 
-/** Where each row of the tree begins, siblings beside each other. @returns {Float64Array} */
+/** The left edge of each row of the tree, siblings next to each other. @returns {Float64Array} */
 function leftEdges(event, total) {
   const left = new Float64Array(event.size);
   const next = new Float64Array(event.size);
@@ -144,7 +144,7 @@ function leftEdges(event, total) {
   return left;
 }
 
-/** What a frame is called, and the object that it is from. */
+/** The label of a frame, and its object. */
 function frameNames(block, frame) {
   const [all, leftOut] = [block.first_thread_frame - 2, block.first_thread_frame - 1];
   if (frame === all) return { label: "all samples", object: "" };
@@ -176,22 +176,22 @@ function sumsByKey(event, sums, keyOf) {
   return [...found.values()];
 }
 
-/** What each function took. */
+/** The sums of each function. */
 const functionSums = (event, sums) =>
   sumsByKey(event, sums, (i) =>
     event.frame[i] < event.block.first_thread_frame - 2 ? event.frame[i] : -1);
 
-/** Who called a function, with the time of these calls. */
+/** The callers of a function, with the time of their calls. */
 const callersOf = (event, sums, frame) =>
   sumsByKey(event, sums, (i) =>
     event.frame[i] === frame && i > 0 ? event.frame[event.parent[i]] : -1);
 
-/** What a function called. */
+/** The callees of a function. */
 const calleesOf = (event, sums, frame) =>
   sumsByKey(event, sums, (i) =>
     i > 0 && event.frame[event.parent[i]] === frame ? event.frame[i] : -1);
 
-/** The rows of one frame with most time; -1 for none. */
+/** The row of a wanted frame with most time; -1 for none. */
 function widestRow(event, sums, isWanted) {
   let best = -1;
   for (let i = 1; i < event.size; i++) {
@@ -200,7 +200,7 @@ function widestRow(event, sums, isWanted) {
   return best >= 0 && sums.total[best] > 0 ? best : -1;
 }
 
-/** How much of the samples has a frame for which `isWanted`, each sample once. */
+/** The weight of the samples with a wanted frame, each sample once. */
 function weightThrough(event, sums, isWanted) {
   let weight = 0;
   for (let i = 0; i < event.size; i++) {

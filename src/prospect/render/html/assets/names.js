@@ -1,5 +1,5 @@
-// Names of functions → as much of them as there is room for. `name_parts.py` says how, and both pass
-// the same table of tests.
+// Names of functions → short forms that fit. `name_parts.py` describes the rules; both pass the same
+// table of tests.
 
 const ELLIPSIS = "...";
 const LONGEST_NAME = 1 << 13; // characters; of more, the structure is not looked at
@@ -57,7 +57,7 @@ function* shorterNames(name, objectName) {
   }
 }
 
-/** Ever less of the file and the place of a function between two named ones. */
+/** Ever shorter forms of a function between two named ones, with its file and place. */
 function* shorterBrackets(before, after, objectName) {
   const position = BRACKET_POSITION.exec(after);
   const which = position ? position[0].slice(2, -1) : `after ${before}`;

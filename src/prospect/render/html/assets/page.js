@@ -1,7 +1,7 @@
-// What every page does: unpack its data, start its parts, and what stands in its head.
+// Common parts of all pages: unpacking their data, starting their parts, and their heads.
 
 /**
- * Unpack the data and start the page with it; say so where that fails.
+ * Unpack the data and start the page with it; show a message if that fails.
  * @param {string[]} names of the data blocks
  * @param {function} start called with their bytes, in this order
  */

@@ -37,7 +37,7 @@ function hasPanel(name) {
   return true;
 }
 
-/** Where the figures of a table come from. */
+/** The origin of a table's figures. */
 function originNote(isReport) {
   const text = isReport
     ? `The text report's figures${hasBars() ? ", with 95 % intervals" : ""}.`
@@ -47,7 +47,7 @@ function originNote(isReport) {
   return make("p.quiet", {}, text);
 }
 
-/** What shares and marks refer to, where rows of several tables of the report stand in one. */
+/** The meaning of shares and marks if rows of several tables of the report are in one. */
 const ranksNote = () => (isDetailed()
   ? "In the report, user, kernel and interrupt functions of a process have separate tables: Share there is of that table, = is indistinguishable from the row above it there."
   : "");
@@ -80,7 +80,7 @@ function functionsPanel() {
   return [originNote(isDetailed()), make("p.quiet", {}, left || ranksNote()), sortableTable("Functions by their own time", columns, rows, chooseRow)];
 }
 
-/** Columns of rows whose share is of a part of their process: it stands behind the name of that. */
+/** Columns of rows whose share is of a part of their process, which precedes the share. */
 function partColumns(rows) {
   const columns = timeColumns(rows, "Self (s)");
   const [share] = columns.splice(columns.findIndex((column) => column.title === "Share"), 1);
@@ -88,15 +88,7 @@ function partColumns(rows) {
   return [...columns, text("In", (row) => row.mode), text("Process", (row) => row.process), there];
 }
 
-/** Choose the function of a row, and move to where it has most time. */
-function chooseRow(row) {
-  const frame = row.frame ?? frameOf(row);
-  if (frame < 0) return;
-  const widest = widestRow(view.event, view.sums, (other) => other === frame);
-  if (widest >= 0) moveTo(widest);
-  chooseFrame(frame);
-  byId("function").scrollIntoView({ block: "nearest" });
-}
+const chooseRow = (row) => showFunction(row.frame ?? frameOf(row));
 
 /** The frame of a function of the report. */
 function frameOf(row) {

@@ -1,13 +1,13 @@
-// Parts of a recording that is too large for one page, asked for where a server has them: stacks that
-// were put together, taken apart; and a stretch of time as finely as it was sampled.
+// Parts of a recording that is too large for one page, requested from a server: stacks that were
+// merged, and a stretch of time as finely as it was sampled.
 
-const PATIENCE_MS = 150; // a selection that stands still so long is meant
+const PATIENCE_MS = 150; // after so long without a change a selection is sent
 const [MOST_FRAMES, LONGEST_SEARCH] = [2000, 256];
 const EVERYTHING = { scope: "all", process: -1, span: null, lane: null };
 
 const parts = { timer: 0, asked: 0 };
 
-/** Ask whenever what is looked at has more than is shown; on a page in one file, never. */
+/** Ask whenever the selection has more than is shown; on a page in one file, never. */
 function startParts() {
   if (!partOf) return;
   on("sums", () => {
@@ -29,7 +29,7 @@ function askForPart() {
   }, PATIENCE_MS);
 }
 
-/** Whether stacks were put together in what is looked at. */
+/** Whether stacks were merged in the selection. */
 function lacksStacks() {
   const { event, sums, focus, found, block } = view;
   const leftOut = block.first_thread_frame - 1;
@@ -51,12 +51,12 @@ function selectionQuery() {
   };
 }
 
-/** The same, with what is to be taken apart first. */
+/** The same, with the stacks that should not be merged. */
 function placeQuery() {
   const leftOut = view.block.first_thread_frame - 1;
   return {
     ...selectionQuery(),
-    // As long as an address may be; what is deeper, or longer, is favoured with what is above it.
+    // As long as an address may be; deeper frames are favoured with those above them.
     path: pathOf(view.event, view.focus).filter((frame) => frame !== leftOut).slice(0, MOST_FRAMES).join("."),
     search: view.wanted.slice(0, LONGEST_SEARCH),
   };

@@ -1,5 +1,5 @@
-// What is said beside the flame graph: of the row under the pointer or the cursor, of its callers,
-// of what the search found; and the picture in words.
+// Texts next to the flame graph: on the row under the pointer or the cursor, on its callers, on the
+// result of the search; the picture in words; and the function that is chosen in it.
 
 function startPointing() {
   flame.canvas.addEventListener("click", (event) => {
@@ -32,7 +32,7 @@ function showFlameTip(pointer) {
   tip.style.top = `${above ? pointer.clientY - tip.offsetHeight - 10 : pointer.clientY + 18}px`;
 }
 
-/** The callers of what is shown, to go back to. */
+/** Buttons that go back to the callers of the shown rows. */
 function showPath() {
   const steps = [];
   for (let i = view.focus; i >= 0; i = view.event.parent[i]) {
@@ -58,6 +58,22 @@ function describeFlame() {
   flame.canvas.setAttribute("aria-label", `Flame graph of ${labelOfFrame(event.frame[focus])}${below}.`);
 }
 
+/** Choose a function, and move to its row with most time. */
+function showFunction(frame) {
+  if (frame < 0) return;
+  const widest = widestRow(view.event, view.sums, (other) => other === frame);
+  if (widest >= 0) moveTo(widest);
+  chooseFrame(frame);
+  byId("function").scrollIntoView({ block: "nearest" });
+}
+
+/** Buttons that zoom to the chosen function, and close it. */
+function functionButtons(frame) {
+  const zoom = () => focusOn(Math.max(widestRow(view.event, view.sums, (other) => other === frame), 0));
+  const close = { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this function" };
+  return [make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ", make("button", close, "Close")];
+}
+
 /** The rows that a row calls and that have time, the widest first. */
 function calledRows(row) {
   const { event, sums } = view;
@@ -66,7 +82,7 @@ function calledRows(row) {
   return rows.sort((a, b) => sums.total[b] - sums.total[a]);
 }
 
-/** Say how much of all the search found. */
+/** Show the share of the samples that the search found. */
 function showFound() {
   const { event, sums, found } = view;
   const weight = found ? weightThrough(event, sums, (frame) => found[frame]) : 0;

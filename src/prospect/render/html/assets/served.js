@@ -1,4 +1,4 @@
-// Where the data of a page come from that a server has: the same as `embedded.js`, and more on demand.
+// The data of a page that a server has: the same as in `embedded.js`, and more on demand.
 
 /** Ask the server. Addresses are relative to the page's own, which has the token. */
 async function asked(address) {

@@ -1,7 +1,7 @@
 // Sortable tables whose times have error bars drawn as whiskers.
 //
 // On a narrow screen `page.css` stacks the cells of a row: its name, its time, and then the others,
-// each with its title. Roles are said, since a table whose display is another loses its own.
+// each with its title. Roles are explicit: a table with another display loses its own.
 
 const ROWS_AT_FIRST = 60;
 const CALLS_AT_FIRST = 12;
@@ -17,7 +17,7 @@ function named(name, objectName = "", tag = "span") {
   return brief === name && tag === "span" ? name : make(tag, { title: name }, brief);
 }
 
-/** A name that takes a few lines at most, and says all of itself to the pointer. */
+/** A name in a few lines at most, in full under the pointer. */
 const clipped = (name) => (name.length > LONGEST_BRIEF ? make("span.clip", { title: name }, name) : name);
 
 /**
@@ -89,7 +89,7 @@ function rowElement(row, columns, choose) {
     const rank = column === name ? ".name" : column.isMain ? ".main" : "";
     return make(`td${kind}${rank}`, { role, "data-title": column.title }, shownCell ?? "");
   });
-  // One of the rows takes part in Tab's round: arrows lead to the others.
+  // Tab stops at one of the rows; arrows lead to the others.
   const element = choose ? make("tr.choice", { role: "row", tabIndex: -1 }, ...cells) : make("tr", { role: "row" }, ...cells);
   if (choose) {
     element.addEventListener("click", () => choose(row));
@@ -144,7 +144,7 @@ function barCell(row, most) {
 /** The widest that a bar of these rows reaches. */
 const mostOf = (rows) => rows.reduce((most, row) => Math.max(most, row.value || 0, row.high || 0), 0);
 
-/** Marks of a row: whether it can be told from the one above, and a rhythm. */
+/** Marks of a row: that it ties with the one above, and that it runs in step with a clock. */
 function markCell(row) {
   const marks = [];
   if (row.above) {

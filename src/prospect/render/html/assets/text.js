@@ -2,25 +2,25 @@
 
 const LONGEST_BRIEF = 80; // characters
 
-/** Names that others chose, without characters that turn or hide what stands around them. */
+/** Untrusted names, without characters that turn or hide the text around them. */
 function shown(name) {
   return name.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (char) => {
     const code = char.codePointAt(0);
-    // An undecodable byte 0xNN stands in JSON as U+DCNN.
+    // An undecodable byte 0xNN is U+DCNN in JSON.
     if (code >= 0xdc80 && code <= 0xdcff) return `\\x${(code - 0xdc00).toString(16)}`;
     if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
     return `\\u{${code.toString(16)}}`;
   });
 }
 
-/** A name for a sentence, without what says least of it. */
+/** A name for a sentence, without its least telling parts. */
 const brief = (name) => shortName(shown(name), LONGEST_BRIEF);
 
 const fileName = (path) => path.slice(path.lastIndexOf("/") + 1) || path;
 
-/** A number with so many digits behind the point; what lies halfway goes to the even digit. */
+/** A number with so many decimals; halves are rounded to the even digit. */
 function fixed(value, digits) {
-  // Only a whole number of so many halvings lies halfway between two such numbers.
+  // Only a whole number of so many halvings is halfway between two such numbers.
   const halves = value * 2 ** (digits + 1);
   const doubled = value * 2 * 10 ** digits;
   if (!Number.isInteger(halves) || !Number.isInteger(doubled) || doubled % 2 === 0) return value.toFixed(digits);
@@ -28,7 +28,7 @@ function fixed(value, digits) {
   return (value < 0 ? "-" : "") + (even / 10 ** digits).toFixed(digits);
 }
 
-/** How many digits an error bar leaves behind the point: two of its own up to 3.5, else one. */
+/** The number of decimals that an error bar supports: two of its digits up to 3.5, else one. */
 function barDigits(half) {
   if (!(half > 0) || !isFinite(half)) return 6;
   const exponent = Math.floor(Math.log10(half));
@@ -36,7 +36,7 @@ function barDigits(half) {
   return Math.min(Math.max(leading < 3.545 ? 1 - exponent : -exponent, 0), 6);
 }
 
-/** How many digits behind the point of a second show one sample. */
+/** The number of decimals of a second that show one sample. */
 function sampleDigits(samples, seconds) {
   if (!(samples > 0) || !(seconds > 0)) return 2;
   return Math.min(Math.max(Math.ceil(-Math.log10(seconds / samples) - 0.02), 2), 6);
@@ -58,7 +58,7 @@ const countText = (number) => number.toLocaleString("en");
 
 /**
  * Make an element. Text is set as text, never parsed.
- * @param {string} tag with its class behind a point
+ * @param {string} tag with its class after a point
  * @param {object} properties of the element; those named data-, aria- or role are attributes
  */
 function make(tag, properties = {}, ...children) {

@@ -1,4 +1,4 @@
-// Turns of a server: how long, what they consisted of, and the slowest ones drawn over their time.
+// Turns of a server: their lengths and parts, and the slowest ones drawn over time.
 
 function turnsPanel() {
   const { kinds, slowest, cut, unclear } = view.report.turns;
@@ -51,7 +51,7 @@ function slowColumns(longest) {
 
 const STATE_COLOURS = { running: 0, "waiting for a CPU": 1, blocked: 2, "not known": 4 };
 
-/** Which colour a piece has: those of other processes that run have one of their own. */
+/** The colour of a piece; running pieces of other processes have their own. */
 const colourOf = ({ state, thread }) => (state === "running" && thread === "other process" ? 3 : STATE_COLOURS[state]);
 const turnPieceText = ({ state, program, what, seconds }) => `${shown(program)}: ${shown(what || state)}, ${milliseconds(seconds)} ms`;
 

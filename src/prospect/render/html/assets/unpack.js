@@ -2,7 +2,7 @@
 
 /**
  * Parse a JSON document. Numbers of 64 bits do not fit in a JavaScript number: those of addresses
- * become strings. Inside a string of JSON no bare quotation mark can stand before a colon.
+ * become strings. A string of JSON contains no bare quotation mark before a colon.
  */
 function documentOf(buffer) {
   const text = new TextDecoder().decode(buffer);
@@ -14,7 +14,7 @@ const COLUMN_TYPES = {
   u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array,
 };
 
-/** Read a block of columns: its header, with typed arrays in place of the places of columns. */
+/** Read a block of columns: its header, with a typed array for the place of each column. */
 function columnsOf(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));

@@ -1,23 +1,23 @@
-// What is being looked at: the one state of the page, and who is called when it changes.
+// The one state of the page, and its listeners.
 
 const view = {
   report: null, // the JSON report
   block: null, // names and events of the stacks
-  source: null, // lines behind instructions
+  source: null, // instructions and their lines
   figures: null, // the report's event
   isReported: true, // false for waits, which the report counts in another way
-  base: null, // the model's event of all that the map of time shows
-  event: null, // the model's event whose tree is shown: `base`, or a part of it taken apart more finely
-  sums: null, // what rows of the tree weigh
-  left: null, // where rows of the tree begin
+  base: null, // the model's event of the map of time
+  event: null, // the model's event whose tree is shown: `base`, or a part of it in finer detail
+  sums: null, // weights of rows of the tree
+  left: null, // left edges of rows of the tree
   lanes: "cpu", // rows of the heat map
   filter: { scope: "all", process: -1, span: null, lane: null },
   focus: 0, // row of the tree that is as wide as the picture
   row: 0, // row of the tree that has the cursor
   frame: -1, // the chosen function
-  wanted: "", // what is searched for
+  wanted: "", // the text of the search
   found: null, // by frame, whether the search found it; null for no search
-  digits: 3, // behind the point of a second
+  digits: 3, // decimals of a second
 };
 
 const listeners = { sums: [], focus: [], row: [], frame: [], search: [], theme: [] };
@@ -47,7 +47,7 @@ function moveTo(row) {
   tell("row");
 }
 
-/** Choose a function: who calls it and what it calls is shown. */
+/** Choose a function, to show its callers and callees. */
 function chooseFrame(frame) {
   view.frame = frame;
   tell("frame");

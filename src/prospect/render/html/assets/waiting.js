@@ -1,4 +1,4 @@
-// What threads did all their life, and what blocked them: the text report's figures.
+// The times of threads and of their waits: the text report's figures.
 
 function waitingPanel() {
   const { threads, blockers, holders, stacks, more_stacks: more } = view.report.waiting;

@@ -1,5 +1,5 @@
-// The critical path of the command over the rows of its threads: a line where it goes on in a thread,
-// an arrow where it changes to another.
+// The critical path of the command over the rows of its threads: lines along threads, and an arrow
+// at each change to another thread.
 
 const PATH_STATES = ["ran", "waited for a CPU", "was blocked", "is not known"];
 const MOST_PATH_LANES = 32;
@@ -19,7 +19,7 @@ function startWallPath() {
 
 const showsWallPath = () => Boolean(view.block.path) && view.lanes === "thread" && byId("path-shown").checked;
 
-/** The rows of threads after those that most of the path is in, in the order in which it meets them. */
+/** The rows of threads: first those with most of the path, in its order, then the others. */
 function withPathLanes(lanes) {
   if (!showsWallPath()) return lanes;
   const rows = new Map(lanes.map((row) => [row.lane, row]));
@@ -31,7 +31,7 @@ function withPathLanes(lanes) {
   return [...first, ...lanes.filter((row) => !met.has(row.lane))];
 }
 
-/** How long the path is in each thread, those that it meets first before others. */
+/** The length of the path in each thread, in the order of the path. */
 function pathLengths() {
   const lengths = new Map();
   view.block.path.thread.forEach((lane, i) => {
@@ -72,7 +72,7 @@ function drawWallPath(draw) {
   if (wallPath.at >= 0) markPiece(draw, middle);
 }
 
-/** A bar where the thread ran, a line where it waited for a CPU, dots where it was blocked. */
+/** A bar if the thread ran, a line if it waited for a CPU, dots if it was blocked. */
 function drawPiece(draw, x, width, y, state) {
   draw.fillStyle = colour(state === 0 ? "--accent" : state === 1 ? "--text" : "--quiet");
   const high = state === 0 ? Math.min(5, heat.lane) : 2;
@@ -125,7 +125,7 @@ function pieceText(i) {
   return `critical path: ${who} ${PATH_STATES[state[i]]} for ${about}${(end - begin).toFixed(6)} s from ${begin.toFixed(3)} s on`;
 }
 
-/** What the path does in the middle of a stretch, to be said behind its times. */
+/** The path in the middle of a stretch, in words after its times. */
 function pathTextAt(stretch) {
   if (!showsWallPath()) return "";
   const { begin_ns: begin, end_ns: end } = spanTimes([stretch, stretch]);
@@ -133,7 +133,7 @@ function pathTextAt(stretch) {
   return at < 0 ? "" : ` · ${pieceText(at)}`;
 }
 
-/** Go along the path, to the next piece that is wide enough to be seen. */
+/** Go along the path, to the next piece that is wide enough to see. */
 function movePiece(step) {
   if (!showsWallPath()) return;
   const { thread } = view.block.path;
