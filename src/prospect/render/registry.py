@@ -1,4 +1,4 @@
-"""All renderers by name.
+"""All renderers, one for each output format, by name.
 
 To add a format, write its module next to the others and list its class here: the command line and
 the Python interface find it. Only the module of the chosen format is imported. Installed packages

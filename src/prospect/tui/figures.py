@@ -91,11 +91,6 @@ class LiveFigures(Record):
         return self.design.seconds
 
     @cached_property
-    def seconds_per_sample(self) -> float:
-        """The time of one sample."""
-        return float(self.design.seconds.sum()) / max(int(self.design.hits.sum()), 1)
-
-    @cached_property
     def recent(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """The hit and the bucket of each sample of the last minute, i64[n], and the first bucket.
 

@@ -173,13 +173,15 @@ def _with_figures(
     figures: LiveFigures, rows: list[Row], table: Breakdown, history: NDArray[np.int64]
 ) -> tuple[Row, ...]:
     """Give rows their times and error bars."""
+    design = figures.design
+    seconds_per_sample = float(design.seconds.sum()) / max(int(design.hits.sum()), 1)
     recent = history[:, -_RECENT_BUCKETS:]
     recent_s = np.where((recent >= 0).all(axis=1), recent.sum(axis=1), np.nan)
     columns = (
         table.hits.tolist(),
         table.seconds.tolist(),
         table.half_width_s.tolist(),
-        (recent_s * figures.seconds_per_sample).tolist(),
+        (recent_s * seconds_per_sample).tolist(),
         history.tolist(),
         table.is_like_above.tolist(),
     )

@@ -201,13 +201,6 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
     return merged.cells(names, event, (0, names.end_ns), STRETCHES)
 
 
-def event_rows(names: StackNames, event: int) -> NDArray[np.intp] | slice:
-    """Return the samples of an event, as a slice if these are all samples."""
-    samples = names.samples
-    is_event = samples.profile.hits.event == event
-    return slice(None) if is_event.all() else np.flatnonzero(is_event.take(samples.hit_index))
-
-
 def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLeaves:
     """Make a tree of samples with the names of threads at the top."""
     samples, profile = names.samples, names.samples.profile
@@ -239,8 +232,11 @@ def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLe
 
 
 def _finest(names: StackNames, event: int) -> _Finest:
-    rows = event_rows(names, event)
-    samples, leaves = names.samples, sample_leaves(names, rows)
+    samples = names.samples
+    is_event = samples.profile.hits.event == event
+    # A slice, which copies nothing, if all samples are of this event.
+    rows = slice(None) if is_event.all() else np.flatnonzero(is_event.take(samples.hit_index))
+    leaves = sample_leaves(names, rows)
     keys = (
         leaves.of_sample,
         names.threads.thread_index[rows],

@@ -22,8 +22,6 @@ from prospect.render.html.instructions import code_cells
 from prospect.render.html.whole_file import ColumnBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from prospect.profile.model import WallPath
@@ -59,7 +57,11 @@ def block_of_events(
     shown = [_event(names, event, found, block) for event, found in cells.items()]
     for fields, of_code in zip(shown, (code or {}).values(), strict=False):
         fields["code"] = _code(of_code, block)
-    reported = _places_in_report(names, cells)
+    # Places of events in the report, -1 for waits; several may have one name.
+    events = names.samples.profile.run.events
+    present = distinct(names.samples.profile.hits.event).tolist()
+    sampled = [row for row in present if not events[row].is_waiting]
+    reported = [sampled.index(event) if event in sampled else -1 for event in cells]
     return block.block({**_names(names, block), "reported": reported, "events": shown})
 
 
@@ -101,14 +103,6 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
         "has_stacks": profile.stacks is not None,
         "first_thread_frame": len(names.frames) + THREADS,
     }
-
-
-def _places_in_report(names: StackNames, events: Iterable[int]) -> list[int]:
-    """Return the place of each event in the report, -1 for waits; several may have one name."""
-    profile = names.samples.profile
-    present = distinct(profile.hits.event).tolist()
-    sampled = [row for row in present if not profile.run.events[row].is_waiting]
-    return [sampled.index(event) if event in sampled else -1 for event in events]
 
 
 def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock) -> dict[str, Any]:

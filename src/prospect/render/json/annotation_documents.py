@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation
     from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
-    from prospect.profile.optional_tables import LineTable, SourceFile
+    from prospect.profile.optional_tables import SourceFile
 
 _ADDRESS = Kind({"type": "string"}, hex)
 _PERCENT = Kind({"type": "number"}, lambda share: round(float(share) * 100.0, 6)).within(0)
@@ -77,17 +77,21 @@ def _blocks(one: CodeFunction) -> list[tuple[int | None, int]]:
 
 def _frames(one: CodeFunction) -> list[list[tuple[str, str, int]]]:
     """Return the frames of each instruction, the outermost function first."""
-    lines, rows = one.code.lines, one.function.rows.start + one.instructions
-    return [_frames_of(lines, row) if lines else [] for row in rows.tolist()]
-
-
-def _frames_of(lines: LineTable, row: int) -> list[tuple[str, str, int]]:
-    frames = slice(int(lines.frame_start[row]), int(lines.frame_start[row + 1]))
-    columns = (lines.name_index, lines.file_index, lines.line)
-    return [
-        (lines.names[name] if name >= 0 else "", lines.files[file] if file >= 0 else "", line)
-        for name, file, line in zip(*(column[frames].tolist() for column in columns), strict=True)
-    ]
+    lines = one.code.lines
+    found: list[list[tuple[str, str, int]]] = []
+    for row in (one.function.rows.start + one.instructions).tolist():
+        if lines is None:
+            found.append([])
+            continue
+        part = slice(int(lines.frame_start[row]), int(lines.frame_start[row + 1]))
+        columns = (lines.name_index[part], lines.file_index[part], lines.line[part])
+        found.append(
+            [
+                (lines.names[name] if name >= 0 else "", lines.files[file] if file >= 0 else "", at)
+                for name, file, at in zip(*(one.tolist() for one in columns), strict=True)
+            ]
+        )
+    return found
 
 
 _INSTRUCTION = Object(

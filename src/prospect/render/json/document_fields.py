@@ -67,25 +67,23 @@ class Kind(_Value, Record):
         return replace(self, schema=self.schema | bounds)
 
 
-def _same(values: list[Any]) -> list[Any]:
-    return values
-
-
-def _all_rounded(values: list[float]) -> list[float]:
-    return [round(value, 9) for value in values]
+def itself(source: Any) -> Any:
+    """Return the source: the getter of an object or array with the same source."""
+    return source
 
 
 TEXT = Kind({"type": "string"})
 NAME = Kind({"type": ["string", "null"]}, lambda text: text or None)  # "" is null
-FLAG = Kind({"type": "boolean"}, bool, _same)
-INTEGER = Kind({"type": "integer"}, int, _same)
+FLAG = Kind({"type": "boolean"}, bool, itself)
+INTEGER = Kind({"type": "integer"}, int, itself)
 COUNT = INTEGER.within(0)
 INDEX = Kind({"type": ["integer", "null"]}, lambda row: int(row) if row >= 0 else None).within(0)
 NUMBER = Kind({"type": "number"})  # null if it is not finite
 AMOUNT = NUMBER.within(0)
 SHARE = NUMBER.within(0, 1)
 SUMMED_SHARE = NUMBER.within(0, 1.000001)  # rounding of a sum
-ROUNDED = Kind({"type": "number"}, rounded, _all_rounded)  # a time, to the nanosecond
+# A time, to the nanosecond.
+ROUNDED = Kind({"type": "number"}, rounded, lambda values: [round(value, 9) for value in values])
 SECONDS = ROUNDED.within(0)
 
 
@@ -372,11 +370,6 @@ def gather(column: Any, rows: NDArray[np.integer]) -> Any:
     if hasattr(column, "take"):
         return column.take(rows)
     return [column[row] for row in rows.tolist()]
-
-
-def itself(source: Any) -> Any:
-    """Return the source: the getter of an object or array with the same source."""
-    return source
 
 
 def present(value: Any) -> Any:

@@ -236,9 +236,12 @@ def _graph(
     function: list[int] = graph.frames.function_index.tolist()
 
     def rows_of(chosen: NDArray[np.int64], frames: NDArray[np.int64]) -> Iterator[tuple[str, ...]]:
-        pairs = zip(arcs.caller[chosen].tolist(), arcs.callee[chosen].tolist(), strict=True)
-        calls = [_calls(called.of_arc.get((function[a], function[b]))) for a, b in pairs]
-        return _arc_rows(arcs, chosen, list(map(name, frames[chosen])), calls, figures)
+        for arc in chosen.tolist():
+            self_s, total_s = float(arcs.self_s[arc]), float(arcs.total_s[arc])
+            times = (figures.seconds(self_s), figures.seconds(total_s - self_s))
+            pair = function[arcs.caller[arc]], function[arcs.callee[arc]]
+            calls = _calls(called.of_arc.get(pair))
+            yield ("", "", *times, str(arcs.hits[arc]), calls, f"    {name(frames[arc])}")
 
     def name(frame: int) -> str:
         index = f" [{number[frame]}]" if frame in number else ""
@@ -268,15 +271,6 @@ def _graph(
     titles = ("Index", "Pcnt", "Self", "Children", _samples_title(event, words), "Calls")
     *columns, calls, names = columns_of(cells, titles, (words.function_title,))
     yield from table_lines(*columns, calls._replace(when=numbers is not None), names)
-
-
-def _arc_rows(
-    arcs: Arcs, rows: NDArray[np.int64], names: list[str], calls: list[str], figures: Figures
-) -> Iterator[tuple[str, ...]]:
-    for row, name, number in zip(rows.tolist(), names, calls, strict=True):
-        self_s, total_s = float(arcs.self_s[row]), float(arcs.total_s[row])
-        times = (figures.seconds(self_s), figures.seconds(total_s - self_s))
-        yield ("", "", *times, str(arcs.hits[row]), number, f"    {name}")
 
 
 def call_shares_text(

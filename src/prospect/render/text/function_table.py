@@ -140,15 +140,11 @@ class FunctionFormatter:
         bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
         short = short_name(name, _NAME_WIDTH, self._profile.objects.path[object_index])
         whole = "" if short == name else f"  = {name}"
-        return _Cells(address, short, "FUNC", bind, path + whole + _also(aliases))
-
-
-def _also(aliases: tuple[str, ...]) -> str:
-    if not aliases:
-        return ""
-    names = ", ".join(escaped(alias) for alias in aliases[:_ALIASES_SHOWN])
-    more = len(aliases) - _ALIASES_SHOWN
-    return f"  also {names}" + (f" and {more} more" if more > 0 else "")
+        others = ", ".join(escaped(alias) for alias in aliases[:_ALIASES_SHOWN])
+        if len(aliases) > _ALIASES_SHOWN:
+            others += f" and {len(aliases) - _ALIASES_SHOWN} more"
+        also = f"  also {others}" if aliases else ""
+        return _Cells(address, short, "FUNC", bind, path + whole + also)
 
 
 # Of names and of ends, without and with programs, for 79 columns.

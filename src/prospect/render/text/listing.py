@@ -78,6 +78,7 @@ class Listing:
         self._form = form
         self._digits = percent_digits(function.hits)
         self._title, self._figures = _figure_columns(function, form.figures, self._digits)
+        self._margin = " " * len(self._title + _GAP)
         blocks = function.blocks
         jumps = list(zip(blocks.jump_from.tolist(), blocks.jump_to.tolist(), strict=True))
         self._arrows = draw_arrows(len(function.counted), jumps, form.glyphs)
@@ -145,7 +146,8 @@ class Listing:
             skipped = 0
             hits, share = self._blocks.get(row, (0, 0.0))
             if hits:
-                parts.append(self._block_line(hits, share))
+                part = f"{pluralize(hits, 'sample')}, {percent(share, self._digits)}"
+                parts.append(self._form.style.cut(f"{self._margin}- block of {part}"))
             place = self._frames(row)
             if place and place != before:
                 parts.extend(self._source_lines(row))
@@ -166,11 +168,6 @@ class Listing:
             f"{self._labels[row]:<{self._label_width}}{_GAP}{escaped(code.text[at])}{led}"
         )
 
-    def _block_line(self, hits: int, share: float) -> str:
-        margin = " " * len(self._title + _GAP)
-        part = percent(share, self._digits)
-        return self._form.style.cut(f"{margin}- block of {pluralize(hits, 'sample')}, {part}")
-
     def _skip_line(self, number: int) -> str:
         return self._form.style.cut(f"- Skip {pluralize(number, 'instruction')} without a sample")
 
@@ -187,15 +184,15 @@ class Listing:
         lines, frames = self._code.lines, self._frames(row)
         if lines is None:
             return
-        margin = " " * len(self._title + _GAP)
         *outer, inner = frames
         where = _where(lines, inner)
         chain = "".join(f" < {_name(lines, one)} {_where(lines, one)}" for one in reversed(outer))
         inlined = f"  inlined {_name(lines, inner)}{chain}" if outer else ""
-        yield self._form.style.cut(f"{margin}{where}{inlined}")
+        yield self._form.style.cut(f"{self._margin}{where}{inlined}")
         text = self._code.source.get((inner[1], inner[2]), "").strip()
         if text:
-            yield self._form.style.cut(f"{margin}    {shortened(escaped(text), _SOURCE_WIDTH)}")
+            shown = shortened(escaped(text), _SOURCE_WIDTH)
+            yield self._form.style.cut(f"{self._margin}    {shown}")
 
 
 def closing_lines(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.accounting.agreement import Agreement
     from prospect.estimate.accounting.lateness import Lateness
-    from prospect.estimate.accounting.sample_accounting import SampleAccounting, TickCounts
+    from prospect.estimate.accounting.sample_accounting import SampleAccounting
     from prospect.estimate.finished_report import Report
     from prospect.figures.report.accounting import Cost, OwnCost
     from prospect.figures.report.report_view import ReportView
@@ -175,7 +175,11 @@ def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
         counters = {**counters, **sample_traces(view.profile)}
         left, right = _with_classic(left), _with_classic(right)
     yield from style.section("Statistics of Run")
-    others = [(name, _own_label(name)) for name in view.counters if name not in _NAMED]
+    others = [
+        (name, escaped(name).replace("_", " ").capitalize())
+        for name in view.counters
+        if name not in _NAMED
+    ]
     half = (len(others) + 1) // 2
     term = style.words.term
     words = {"samples": term("samples"), "Samples": term("Samples")}
@@ -220,10 +224,6 @@ def _number(value: float | None) -> str:
     if value is None:
         return NO_TIME
     return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _own_label(name: str) -> str:
-    return escaped(name).replace("_", " ").capitalize()
 
 
 def quality_lines(
@@ -375,12 +375,14 @@ def sample_accounting_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
-    rows = _shown_rows(accounting)
-    left_out = len(accounting.cpu) - len(rows)
     counts = accounting.by_cpu
+    # All CPUs, or those with the largest errors, in the order of their numbers.
+    errors = np.abs(counts.closure) + counts.lost + counts.throttled + counts.busy
+    rows: list[int] = np.sort(np.argsort(-errors, kind="stable")[:_MOST_ROWS]).tolist()
+    left_out = len(accounting.cpu) - len(rows)
     sums = [int(column.sum()) for column in counts]
     closure = int(counts.closure.sum())
-    errors = [*counts.closure_share[rows].tolist(), closure / max(sums[0], 1)]
+    shares = [*counts.closure_share[rows].tolist(), closure / max(sums[0], 1)]
     yield from table_lines(
         Column("CPU", [*map(str, accounting.cpu[rows].tolist()), "all"]),
         *(
@@ -388,7 +390,7 @@ def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
             for title, column, total in zip(_COUNTS, counts, sums, strict=True)
         ),
         Column("Left over", [*map(str, counts.closure[rows].tolist()), str(closure)]),
-        Column("Error", [f"{share:.2%}" for share in errors]),
+        Column("Error", [f"{share:.2%}" for share in shares]),
         Column("Busy Secs", _seconds(accounting.busy_s, rows)),
         Column("Steal Secs", _seconds(accounting.accounted_steal_s, rows)),
     )
@@ -408,15 +410,6 @@ def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
         yield f"Lost besides samples: {pluralize(accounting.other_losses, 'other record')}."
     if accounting.unclocked:
         yield f"Samples of an unknown clock: {accounting.unclocked}."
-
-
-def _shown_rows(accounting: SampleAccounting) -> list[int]:
-    """Return all CPUs, or those with the largest errors, in the order of their numbers."""
-    counts: TickCounts = accounting.by_cpu
-    unsampled = np.abs(counts.closure) + counts.lost + counts.throttled + counts.busy
-    worst = np.argsort(-unsampled, kind="stable")[:_MOST_ROWS]
-    rows: list[int] = np.sort(worst).tolist()
-    return rows
 
 
 def _seconds(column: NDArray[np.float64], rows: list[int]) -> list[str]:
