@@ -290,7 +290,7 @@ SOURCE_FILES = Object(
     ),
     notes_and_warnings=Part(NOTES_AND_WARNINGS, "view"),
     events=each(
-        event=Part(EVENT, "event"),
+        event=Part(EVENT),
         has_time=FLAG(),
         samples=COUNT(get="hits"),
         seconds=SECONDS(),

@@ -121,7 +121,7 @@ _NODE = Object(
     name=TEXT(get=lambda node: [node.tree.labels[frame] for frame in node.tree.frame.tolist()]),
     samples=COUNT(get="tree.hits"),
     seconds=NUMBER(get="tree.total_s"),
-    half_width_s=NUMBER.or_null(get="half_width_s"),
+    half_width_s=NUMBER.or_null(),
     ended_s=NUMBER("what is in no row below", "tree.ended_s"),
 )
 _ARC = Object(

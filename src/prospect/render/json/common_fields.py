@@ -95,7 +95,7 @@ RUN = Object(
 
 ERROR_BAR = Object(
     "",
-    half_width_s=SECONDS.or_null("see [error bars](#error-bars)", "half_width_s"),
+    half_width_s=SECONDS.or_null("see [error bars](#error-bars)"),
     low_s=SECONDS.or_null(),
     high_s=SECONDS.or_null(),
 )
@@ -141,7 +141,7 @@ CALLEES_ROW = Object(
     object=TEXT(get="object_path"),
     samples=COUNT("samples with it on their stack", "hits"),
     seconds=ROUNDED("with all that it calls"),
-    half_width_s=ROUNDED.or_null(get="half_width_s"),
+    half_width_s=ROUNDED.or_null(),
     share=ROUNDED(),
     program=TEXT("where most of it was spent"),
     other_programs=COUNT(),

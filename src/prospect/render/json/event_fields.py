@@ -232,7 +232,7 @@ SYSTEM_CALL = Object(
     ),
     samples=COUNT("samples in it", "rows.hits"),
     seconds=SECONDS("their time, and the longer side of its error bar", "rows.sampled_s"),
-    half_width_s=SECONDS.or_null(get="half_width_s"),
+    half_width_s=SECONDS.or_null(),
     share=SUMMED_SHARE("its part of the kernel time without interrupts", "rows.share"),
     calls=COUNT.or_null(
         "how often it was called; `null` if calls were not counted", _counted("calls")
@@ -596,8 +596,8 @@ ACCOUNTED = Object(
 EVENT_REPORT = Object(
     "event_report",
     b"\n",
-    event=Part(EVENT, "event"),
-    has_time=FLAG("whether its samples are worth time; if not, all its seconds are 0", "has_time"),
+    event=Part(EVENT),
+    has_time=FLAG("whether its samples are worth time; if not, all its seconds are 0"),
     total=MODES(
         "samples by mode", lambda event: Totals(event.hits, event.seconds, event.estimates.totals)
     ),

@@ -127,7 +127,7 @@ PROGRAM = Object(
     processes=COUNT("how many of that name"),
     samples=COUNT(get="hits"),
     seconds=ROUNDED(),
-    half_width_s=ROUNDED.or_null(get="half_width_s"),
+    half_width_s=ROUNDED.or_null(),
     user_share=ROUNDED(),
     service=NAME(
         "the service, container or other control group in which most of its samples are, `null` "
@@ -146,20 +146,20 @@ FUNCTION = Object(
     object=TEXT(get="object_path"),
     samples=COUNT(get="hits"),
     seconds=ROUNDED(),
-    half_width_s=ROUNDED.or_null(get="half_width_s"),
+    half_width_s=ROUNDED.or_null(),
     share=ROUNDED(),
     tied=FLAG("indistinguishable from the row above", "is_like_above"),
     program=TEXT("where most of it was spent"),
     other_programs=COUNT(),
     caller=NAME("of most samples, or `null`"),
-    wall_s=ROUNDED.or_null("as of programs", "wall_s"),
+    wall_s=ROUNDED.or_null("as of programs"),
 )
 SERVICE = Object(
     "",
     name=NAME("the service, container or other control group; `null` for none"),
     samples=COUNT(get="hits"),
     seconds=ROUNDED(),
-    half_width_s=ROUNDED.or_null(get="half_width_s"),
+    half_width_s=ROUNDED.or_null(),
     user_share=ROUNDED(),
     program=TEXT("which has most of its samples"),
     other_programs=COUNT(),
@@ -266,7 +266,7 @@ WAITING = Object(
 )
 WALL = Object(
     "wall",
-    seconds=SECONDS("from the command's start to its exit: the rows add up to it", "seconds"),
+    seconds=SECONDS("from the command's start to its exit: the rows add up to it"),
     pieces=COUNT("of the path"),
     rows=each(
         state=one_of(PATH_STATES)("of the thread"),
