@@ -1,8 +1,8 @@
 """Appends records to a file as one Zstandard stream in COMPRESSED records, which perf unpacks too.
 
 Defined by: ``zstd_compress_stream_to_records()`` and ``zstd_decompress_stream()`` in
-``tools/perf/util/zstd.c``, Linux 6.18: one stream runs through all of a file, and what a record
-unpacks to fits into the buffer whose size the feature COMPRESSED gives.
+``tools/perf/util/zstd.c``, Linux 6.18: a file has one stream, and each record unpacks to at most
+the size that the feature COMPRESSED gives.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+# Stack copies shrink 16:1; level 3 gives 20:1 and takes 1.5 times as long.
 LEVEL = 1
-"""What costs least for its size: of stack copies 16:1, at 3 20:1 for half as much time again."""
 _HEADER = struct.Struct("<IHH")
 _PERF_RECORD_COMPRESSED = 81
 _MOST_PAYLOAD_BYTES = 0xFFFF - _HEADER.size
-# Bytes packed at a time, and the room that a reader needs: that, and the rest of a block.
+# Bytes packed at a time, and the buffer that a reader needs for them and the rest of a block.
 _STEP_BYTES = 1 << 18
 UNPACKED_BYTES = 1 << 20
 
 
 class CompressedSink(RecordSink):
-    """As `RecordSink`, which bounds and counts what is in the file.
+    """Packs records into a `RecordSink`, which bounds and counts the bytes in the file.
 
     Args:
-        mend: corrects whole records in place before they are packed; None for nothing.
+        mend: corrects whole records in place before they are packed.
     """
 
-    keeps_records = False  # they are packed, and were mended before
+    keeps_records = False  # they are packed, and mended already
 
     def __init__(
         self, fd: int, bound_bytes: int = 0, mend: Callable[[bytearray], None] | None = None
     ) -> None:
         super().__init__(fd, bound_bytes)
-        # It takes 10 ms to load: before rings fill, and only for who asks for it.
         import zstandard  # noqa: PLC0415 - 10 ms, rarely asked for
 
         self.raw_bytes = 0
@@ -55,7 +54,7 @@ class CompressedSink(RecordSink):
         super().append(list(self._packed(memoryview(raw))))
 
     def compression(self) -> tuple[int, int, int]:
-        """Return the level, how many times smaller it is, and what a record unpacks to at most."""
+        """Return the level, the ratio of sizes, and the largest size that a record unpacks to."""
         ratio = max(round(self.raw_bytes / max(self.bytes_written, 1)), 1)
         return LEVEL, ratio, UNPACKED_BYTES
 

@@ -1,4 +1,4 @@
-"""Appends records to a file, from its current position on, always cut at a whole record."""
+"""Appends whole records to a file, from its current position on."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ if TYPE_CHECKING:
         """Takes records as they are drained."""
 
         def append(self, buffers: Sequence[memoryview | bytes]) -> None:
-            """Take whole records; the buffers are not used once this returns.
+            """Take whole records, and keep no reference to the buffers.
 
             Raises:
                 OSError: it takes no more.
             """
-            ...
 
 
 _HEADER = struct.Struct("=IHH")
-# Bytes given up at the end of a full disk so that the feature sections find room there.
+# Bytes given up on a full disk for the feature sections.
 _RESERVE_BYTES = 64 * 1024
 # IOV_MAX of Linux, include/uapi/linux/uio.h (UIO_MAXIOV).
 _MOST_BUFFERS = 1024
-# Without another bound, records take at most this share of the free space, which other programs
-# need too; but always this much, so that an almost full disk does not keep a short run from ending.
+# By default, records may take a quarter of the free space, which other programs need too, but at
+# least 64 MiB, so that a short run can end on an almost full disk.
 _FREE_SHARE = 4
 _LEAST_BOUND_BYTES = 64 << 20
 
 
 def default_bound_bytes(fd: int) -> int:
-    """Return how many bytes of records a file may take if nobody said: see `_FREE_SHARE`.
+    """Return how many bytes of records a file may take by default, 0 for any number.
 
-    0, for any number, where the file system does not say how much is free.
+    It is 0 on file systems that do not report their free space.
     """
     found = os.fstatvfs(fd)
     if not found.f_blocks:
@@ -49,18 +48,18 @@ class RecordSink:
     """A file that grows by whole records.
 
     Attributes:
-        bytes_written: records' bytes in the file so far.
-        keeps_records: whether they are in the file, to be read and changed, once all are written.
+        bytes_written: bytes of records in the file.
+        keeps_records: whether the file has the records as they are, so that they can be changed.
     """
 
     keeps_records = True
 
     def __init__(self, fd: int, bound_bytes: int = 0) -> None:
-        """Begin behind what the file holds; it takes `bound_bytes` of records, 0 for any number."""
+        """Begin at the file's position; it takes `bound_bytes` of records, 0 for any number."""
         self._fd = fd
         self._bound_bytes = bound_bytes
         self._begin = os.lseek(fd, 0, os.SEEK_CUR)
-        # Ends of whole records: none that a later one makes useless for `_cut_back`.
+        # Ends of whole records, without those that `_cut_back` cannot need any more.
         self._ends = [0]
         self.bytes_written = 0
 
@@ -69,8 +68,8 @@ class RecordSink:
 
         Raises:
             OSError: the file cannot grow (ENOSPC, EFBIG, EDQUOT, EIO, ...). It then ends with a
-                whole record, and far enough below its largest size to be finished. Or it would
-                grow beyond its bound: nothing of `buffers` is written, and `strerror` says so.
+                whole record, far enough below its largest size to be finished. Or it would grow
+                beyond its bound: then nothing is written, and `strerror` says so.
         """
         if self._bound_bytes and self.bytes_written + sum(map(len, buffers)) > self._bound_bytes:
             raise OSError(
@@ -94,7 +93,7 @@ class RecordSink:
         written = os.writev(self._fd, buffers)
         self.bytes_written += written
         if written != expected:
-            # A short write to a file comes before the error itself: the next write has it.
+            # After a short write to a file, the next write raises the error.
             rest = memoryview(b"".join(buffers))[written:]
             while rest:
                 written = os.write(self._fd, rest)
@@ -102,7 +101,7 @@ class RecordSink:
                 rest = rest[written:]
 
     def _cut_back(self, ends: list[int]) -> None:
-        """Give up what the features may need, but of whole portions never more than half."""
+        """Give up `_RESERVE_BYTES` for the features, but at most half of what was appended."""
         most = self.bytes_written - _RESERVE_BYTES
         kept = [end for end in ends if end <= most]
         kept += [end for end in self._ends if end <= max(most, self.bytes_written // 2)]
@@ -112,7 +111,7 @@ class RecordSink:
 
 
 def _record_ends(records: bytes) -> Iterator[int]:
-    """Give where each record ends; defined by struct perf_event_header."""
+    """Yield the end of each record; defined by struct perf_event_header."""
     end = 0
     while end + _HEADER.size <= len(records):
         size = _HEADER.unpack_from(records, end)[2]

@@ -1,7 +1,7 @@
-"""Record switches and wake-ups of followed threads alone: the programs, their maps and events.
+"""Record switches and wake-ups of followed threads only: the programs, their maps and events.
 
-`capture.following.switch_programs` says who is followed. Programs and maps are held by file
-descriptors of this process, and end with it.
+`capture.following.switch_programs` says which threads are followed. Programs and maps exist as
+long as this process has file descriptors of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _KEPT_FLAGS = (
 
 
 class FollowedSwitches(Closing):
-    """The recording of their switches: `load`, `events`, `start`, `finish`, `close`.
+    """Records the switches: call `load`, `events`, `start`, `finish`, `close`.
 
     Args:
         recorded: which of SWITCH and WAKING are recorded.
@@ -70,10 +70,10 @@ class FollowedSwitches(Closing):
         self._every_thread = False
 
     def load(self, *, every_thread: bool) -> None:
-        """Make the maps and load the programs; nothing is recorded yet.
+        """Make the maps and load the programs, without recording anything yet.
 
         Raises:
-            CaptureError: this kernel or this user cannot; says why.
+            CaptureError: the kernel refuses, or lacks something; the message says what.
         """
         if os.uname().machine != "x86_64":
             raise CaptureError(
@@ -103,24 +103,21 @@ class FollowedSwitches(Closing):
             f"\tfield:{_TYPES[size]} {field};\toffset:{offset};\tsize:{size};\tsigned:1;\n"
             for field, offset, size in added
         )
-        # Appended fields follow the others, before the line that says how to print them.
+        # The fields end at an empty line; after it is the print format.
         self._numbers[name] = number
         self._formats[name] = text.replace("\n\nprint fmt", f"\n{lines}\nprint fmt", 1).encode()
 
     def _load(self, types: SwitchOffsets, *, every_thread: bool) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
-        # The least recent are forgotten if all are in it.
+        # If every thread is in the map, it forgets the least recently used.
         kind = abi.BPF_MAP_TYPE_LRU_HASH if every_thread else abi.BPF_MAP_TYPE_HASH
         threads = layout("wall_threads", kind, 4, 8, MOST_FOLLOWED)
         self._threads = keep(bpf_objects.create_map(threads))
         shorts = {SWITCH: "wall_switches", WAKING: "wall_wakes"}
+        kind = abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY
         for name in self.recorded:
-            short = shorts[name]
-            self._outputs[name] = keep(
-                bpf_objects.create_map(
-                    layout(short, abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, _POSSIBLE_CPUS)
-                )
-            )
+            output = layout(shorts[name], kind, 4, 4, _POSSIBLE_CPUS)
+            self._outputs[name] = keep(bpf_objects.create_map(output))
         maps = programs.Maps(
             self._threads,
             self._outputs.get(SWITCH, -1),
@@ -142,8 +139,8 @@ class FollowedSwitches(Closing):
     def events(self, plan: EventPlan) -> tuple[ChosenEvent, ...]:
         """Return the events that the programs write samples of.
 
-        A recording describes them as samples of the tracepoints, which they are but for who wrote
-        them: so perf reads them too.
+        A recording describes them as samples of the tracepoints, in whose layout they are. So perf
+        reads them too.
         """
         clock = plan.attr
         opened = EventAttr(
@@ -172,12 +169,12 @@ class FollowedSwitches(Closing):
         pids: tuple[int, ...],
         command_pid: int,
     ) -> None:
-        """Attach the programs; their samples are recorded as soon as the events are enabled.
+        """Attach the programs; they record samples as soon as the events are enabled.
 
         Args:
             outputs: the events of `events`, by name and CPU.
             pids: processes to follow, with their descendants.
-            command_pid: the process to follow if there are none; it has not started any other.
+            command_pid: the process to follow if there are none; it has no children yet.
 
         Raises:
             OSError: the kernel refused.
@@ -185,7 +182,7 @@ class FollowedSwitches(Closing):
         for name, fds in outputs.items():
             for cpu, fd in fds.items():
                 bpf_objects.write_element(self._outputs[name], cpu, struct.pack("=I", fd))
-        # Births first: a thread that starts meanwhile has a parent that is followed, or is found.
+        # Births first: a thread that starts meanwhile has a followed parent, or is found below.
         for tracepoint in reversed(self._programs):
             link = bpf_objects.attach_raw_tracepoint(tracepoint, self._programs[tracepoint])
             self._held.links.append(link)
@@ -202,7 +199,7 @@ class FollowedSwitches(Closing):
             found = _threads_below(pids)
 
     def finish(self) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Record no more; return sentences on what was not recorded, and facts on what was.
+        """Stop recording; return sentences about missing records, and facts for the recording.
 
         The facts are `followed_threads`, those from the beginning, unless all are followed.
         """
@@ -211,15 +208,12 @@ class FollowedSwitches(Closing):
             missed = sum(bpf_objects.missed_runs(fd) for fd in self._programs.values())
         except OSError:
             missed = 0
-        limits: tuple[str, ...] = ()
-        if missed:
-            limits = (
-                f"{missed} switches and wake-ups were not recorded: their programs were busy.",
-            )
-        return limits, {} if self._every_thread else {"followed_threads": sorted(self._first)}
+        limit = f"{missed} switches and wake-ups were not recorded: their programs were busy."
+        facts = {} if self._every_thread else {"followed_threads": sorted(self._first)}
+        return (limit,) if missed else (), facts
 
     def close(self) -> None:
-        """Let go of everything; the kernel then takes it away."""
+        """Close all descriptors; the kernel then removes everything."""
         self._held.close()
 
 

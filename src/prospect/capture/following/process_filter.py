@@ -1,7 +1,7 @@
 """Let a recording copy the stacks of some processes and their descendants only, or each piece once.
 
-`process_programs` has the programs. They and their maps are held by file descriptors of this
-process, and end with it; at an event its program ends with the event.
+`process_programs` has the programs. They and their maps exist as long as this process has file
+descriptors of them; the program at an event is detached when the event is closed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ProcessFilter(Closing):
-    """The programs, their maps, and the processes that are followed."""
+    """The programs, their maps, and the followed processes."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class ProcessFilter(Closing):
         """Load all of it.
 
         Args:
-            copies: whether samples of followed processes are those of events with copies.
+            copies: whether events with copies write the samples of followed processes.
             at_events: whether a program runs at events; else there is only the map of processes.
-            copies_of_waits: how many bytes of a stack samples of switches copy that a program
-                writes; 0 if none does.
+            copies_of_waits: bytes of a stack that samples of switches copy, if a program writes
+                these samples; 0 if not.
             every_process: whether every process is followed.
 
         Raises:
@@ -104,14 +104,12 @@ class ProcessFilter(Closing):
     def _load_copies_of_waits(self, copied_bytes: int) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
         raw_bytes = wait_stacks.scratch_bytes(copied_bytes)
-        outputs, seen, scratch = (
-            keep(bpf_objects.create_map(one))
-            for one in (
-                layout("waits", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, self.maps.cpus),
-                layout("pieces", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, MOST_WAIT_PIECES),
-                layout("waits_raw", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, raw_bytes, 1),
-            )
+        layouts = (
+            layout("waits", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, self.maps.cpus),
+            layout("pieces", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, MOST_WAIT_PIECES),
+            layout("waits_raw", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, raw_bytes, 1),
         )
+        outputs, seen, scratch = (keep(bpf_objects.create_map(one)) for one in layouts)
         self._of_waits = outputs
         maps = wait_stacks.WaitMaps(outputs, seen, scratch, copied_bytes)
         code = wait_stacks.switch_program(maps)
@@ -120,7 +118,7 @@ class ProcessFilter(Closing):
         bpf_objects.write_element(self.maps.walker, programs.OF_SWITCHES, element)
 
     def start(self, events: EventSet, pids: tuple[int, ...]) -> None:
-        """Follow these processes and all that descend from them, and choose samples from now on.
+        """Follow these processes and their descendants, and choose samples from now on.
 
         Args:
             events: of a plan with `copies` or with events that are filtered.
@@ -131,7 +129,7 @@ class ProcessFilter(Closing):
         """
         for tracepoint, program in self._tracepoints.items():
             self._held.links.append(bpf_objects.attach_raw_tracepoint(tracepoint, program))
-        # Births first: a process that starts meanwhile has a parent that is followed, or is found.
+        # Births first: a process that starts meanwhile has a followed parent, or is found below.
         followed: set[int] = set()
         while self._tracepoints and (new := set(descendants(pids)) - followed):
             for pid in new:
@@ -145,10 +143,9 @@ class ProcessFilter(Closing):
         """Choose the samples of a CPU's events.
 
         Args:
-            copies: events that write copies, one a clock.
+            copies: events that write copies, one for each clock.
             filtered: the events whose samples are chosen.
-            of_waits: the event that writes samples of switches; empty if it is one whose samples
-                are chosen.
+            of_waits: the event that writes samples of switches; empty if it is in `filtered`.
 
         Raises:
             OSError: the kernel refused.
@@ -162,5 +159,5 @@ class ProcessFilter(Closing):
             fcntl.ioctl(fd, perf.PERF_EVENT_IOC_SET_BPF, self._at_events)
 
     def close(self) -> None:
-        """Let go of everything; the kernel then takes it away."""
+        """Close all descriptors; the kernel then removes everything."""
         self._held.close()

@@ -1,9 +1,9 @@
 """The BPF programs that let the events of a recording copy the stacks of some processes only.
 
 A map has the ids of the followed processes. The programs at the raw tracepoints sched_process_fork
-and sched_process_free keep it: a process whose parent is followed is followed from its birth to its
-end. The third program runs when a clock ticks or a thread leaves its CPU, and decides which event
-writes the sample:
+and sched_process_free maintain it: the child of a followed process is followed from its birth to
+its end. The third program runs when a clock ticks or a thread leaves its CPU, and decides which
+event writes the sample:
 
 =================  =========================  ==========================================
 the thread's       a clock's tick             a switch, from events with stacks
@@ -18,11 +18,11 @@ not followed       the clock's own sample,    none; records of switches have the
 If every process is followed, there is no map of them, and clocks write their own samples.
 
 So each tick makes one sample. The second event is of the kind BPF_OUTPUT; it gets the registers
-that the clock interrupted, and so its sample is what the clock's own would be.
+that the clock interrupted, so its sample is the same as the clock's own would be.
 
 Defined by: ``include/trace/events/sched.h`` for the tracepoints' arguments;
 pe_prog_func_proto() in ``kernel/trace/bpf_trace.c`` and bpf_overflow_handler() in
-``kernel/events/core.c``, Linux 6.18, for what a program at an event may do.
+``kernel/events/core.c``, Linux 6.18, for the abilities of a program at an event.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Maps(NamedTuple):
 
     Attributes:
         followed: descriptor of a map of the ids of followed processes; -1 if every one is followed.
-        copies: descriptor of an array of the events that write copies: of the first clock for
-            each CPU, then of the next one; -1 if the clocks write all samples themselves.
-        walker: descriptor of an array with room for the program that reads Python frames; -1 if
-            there is no program at events, and that one looks the process up itself.
-        cpus: how many CPUs there may be.
-        periods: of the clocks, all different; they tell which of them has ticked.
-        copies_of_waits: whether the array of `walker` also has room for the program that writes
-            samples of switches (`wait_stacks`).
+        copies: descriptor of an array of the events that write copies: those of the first clock,
+            one for each CPU, then those of the next; -1 if the clocks write all samples.
+        walker: descriptor of an array for the program that reads frames of runtimes; -1 if there
+            is no program at events, and that one looks up the process.
+        cpus: the number of possible CPUs.
+        periods: of the clocks, all different; a period identifies the clock that has ticked.
+        copies_of_waits: whether the array of `walker` is also for the program that writes samples
+            of switches (`wait_stacks`).
     """
 
     followed: int
@@ -101,8 +101,8 @@ def fork_program(followed: int) -> tuple[Instruction | Label, ...]:
 def free_program(followed: int) -> tuple[Instruction | Label, ...]:
     """Return the program for sched_process_free(task): forget a process when its leader is freed.
 
-    That is after the last of its threads, even if the leader ended first or another one called
-    exec.
+    The kernel frees the leader after the last other thread, even if the leader ended first or
+    another thread called exec.
     """
     return (
         asm.load(BPF_DW, R7, R1, 0),
@@ -126,7 +126,7 @@ def sample_program(maps: Maps) -> bytes:
         (
             asm.move(R6, R1),
             *(_leave_unfollowed(maps.followed) if maps.followed >= 0 else ()),
-            # It goes on here if there is no such program.
+            # The next instruction runs only if there is no such program.
             asm.move(R1, R6),
             asm.load_map(R2, maps.walker),
             asm.move(R3, OF_RUNTIMES),
@@ -184,7 +184,7 @@ def write_sample(maps: Maps) -> Items:
 
 
 def look_up_process(followed: int) -> Items:
-    """Set R0 to 0 if the process that is on this CPU is not followed."""
+    """Set R0 to 0 if the current process is not followed."""
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.alu(abi.BPF_RSH, R0, 32)
     yield asm.store(BPF_W, FP, _KEY, R0)

@@ -2,11 +2,11 @@
 
 They run at the raw tracepoints sched_switch, sched_waking and sched_process_fork, and write samples
 of two events into the rings of the recording. The raw data of a sample has the layout of the
-tracepoint of the same name, and our own fields behind it, so that perf reads it. A map has the
-numbers of the followed threads, and the calls that they wait in. A thread whose parent is followed
-is followed from its birth on; so is a thread that wakes a followed one, from then on: a wait ends
-with what the waker did before. The recorder starts COMMAND, and a child of it that reads COMMAND's
-mappings may keep it waiting. Neither is followed: otherwise whatever wakes them would be too.
+tracepoint of the same name, so that perf reads it, and then our own fields. A map has the ids of
+the followed threads, and the calls that they wait in. A child of a followed thread is followed from
+its birth on. A thread that wakes a followed one is followed from then on: its work before explains
+the wait. The recorder starts COMMAND, and a child of the recorder that reads COMMAND's mappings may
+delay it. Neither is followed: otherwise all threads that wake them would be too.
 
 Defined by: ``include/trace/events/sched.h`` for the arguments and the layout;
 ``arch/x86/include/asm/ptrace.h`` for the registers of a system call, Linux 6.18;
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Items = Iterator[Instruction | Label]
 
-# The layouts of the tracepoints, as their formats in tracefs say: name, offset, size.
+# The layouts of the tracepoints, as tracefs shows them: name, offset, size.
 COMMON_LAYOUT = (
     ("common_type", 0, 2),
     ("common_flags", 2, 1),
@@ -55,10 +55,10 @@ WAKING_LAYOUT = (
     ("prio", 28, 4),
     ("target_cpu", 32, 4),
 )
-# Our own fields. `syscall`: number of the call that the task is in which leaves its CPU; -1 outside
-# of one, and COMPAT_BIT in it for a 32-bit one. `followed`: which of the two tasks are,
-# FOLLOWS_PREV and FOLLOWS_NEXT. `ran_ns`: how long the former has run in its life: if the record of
-# its arrival is missing, that says when it came.
+# Our own fields. `syscall`: number of the system call of the task that leaves its CPU, with
+# COMPAT_BIT for a 32-bit one; -1 for none. `followed`: which of the two tasks are followed,
+# FOLLOWS_PREV and FOLLOWS_NEXT. `ran_ns`: CPU time of the task that leaves, since its start: it
+# gives the time of its arrival if the record of that is missing.
 SWITCH_FIELDS = (("syscall", 64, 4), ("followed", 68, 4), ("ran_ns", 72, 8))
 _SWITCH_BYTES, _WAKING_BYTES = 80, 36
 FOLLOWS_PREV, FOLLOWS_NEXT = 1, 2
@@ -104,9 +104,9 @@ class Maps(NamedTuple):
     """The maps and numbers that the programs use.
 
     Attributes:
-        threads: descriptor of a map: of each followed thread the call that it waits in.
-        switches, wakes: descriptors of maps: the events of each CPU; -1 for switches that are not
-            recorded.
+        threads: descriptor of a map: the call that each followed thread waits in.
+        switches, wakes: descriptors of maps: the events of each CPU; `switches` is -1 if they are
+            not recorded.
         every_thread: whether all are followed: then `threads` only has those that have waited.
         recorder_pid: the process that records; it and its children are not followed.
     """
@@ -131,7 +131,7 @@ def waking_program(maps: Maps, types: SwitchOffsets, number: int) -> bytes:
 
 
 def fork_program(maps: Maps, types: SwitchOffsets) -> bytes:
-    """Return the program for sched_process_fork(parent, child): a followed one's child is too."""
+    """Return the program for sched_process_fork(parent, child)."""
     return assemble(
         (
             asm.move(R6, R1),
@@ -184,7 +184,7 @@ def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     yield Label("write")
     yield from _write(maps.switches, _DATA, _SWITCH_BYTES)
     if not maps.every_thread:
-        # Its number may be given to another now.
+        # Another thread may get its id now.
         yield asm.jump_if(abi.BPF_JNE, R8, _DEAD, "out")
         yield asm.load(BPF_W, R1, FP, _DATA + 24)
         yield asm.store(BPF_W, FP, _KEY, R1)
@@ -210,9 +210,9 @@ def _leaving(maps: Maps) -> Items:
 
 
 def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
-    # R6 the arguments, R7 the task that is woken, R8 the interrupts that the CPU is in, R9 who
-    # wakes. Programs with more than 48 bytes on the stack have one of their own (Linux 6.13): where
-    # this one's is says whether the CPU is in an interrupt.
+    # R6 the arguments, R7 the task that is woken, R8 the interrupts that the CPU is in, R9 the
+    # waker. A program with more than 48 bytes on the stack has its own stack (Linux 6.13), whose
+    # place shows whether the CPU is in an interrupt.
     yield asm.move(R6, R1)
     yield asm.load(BPF_DW, R7, R6, 0)
     yield from asm.read_kernel(R7, types.pid, _WAKE + 24, 4)
@@ -253,10 +253,10 @@ def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
 def _interrupts() -> Items:
     """Set R8 to the interrupts that this CPU is in; 0 if the thread itself wakes the other.
 
-    Interrupts have their own stack if they come while the kernel runs. If they come while the
-    program does, they use the task's, and have left -1 if a call leaves its number. So has an
-    exception, which rarely wakes a thread. Packets for this machine arrive in a softirq that the
-    sender's call runs: in a call that sends, a thread wakes one that is in a call that receives.
+    An interrupt that comes while the kernel runs has its own stack. One that comes while the
+    program runs uses the task's, with -1 instead of a call's number. So does an exception, which
+    rarely wakes a thread. Packets for this machine arrive in a softirq that the sender's call
+    runs: a thread in a call that sends wakes one in a call that receives.
     """
     yield asm.move(R8, _IN_HARDIRQ)
     yield asm.jump_if(abi.BPF_JEQ, R9, 0, "known")
@@ -352,7 +352,7 @@ def _syscall() -> Items:
 
 
 def _keep_wait(maps: Maps) -> Items:
-    """Keep the call, in R1, of the thread that leaves, for who will wake it."""
+    """Keep the call, in R1, of the thread that leaves, for the thread that will wake it."""
     yield asm.jump_if(abi.BPF_JEQ, R8, _INTERRUPTIBLE, "interruptible")
     yield Label("no call")
     yield asm.move(R1, OTHER_WAIT)
@@ -360,7 +360,7 @@ def _keep_wait(maps: Maps) -> Items:
     yield asm.store(BPF_DW, FP, _VALUE, R1)
     yield asm.load(BPF_W, R1, FP, _DATA + 24)
     yield asm.store(BPF_W, FP, _KEY, R1)
-    # Written in place if there is one: an update takes longer.
+    # Written in place if the entry exists: an update takes longer.
     yield from asm.look_up(maps.threads, _KEY)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "first wait")
     yield asm.load(BPF_DW, R1, FP, _VALUE)

@@ -1,8 +1,8 @@
 """The BPF program that records each piece of a thread's stack once for all its switches.
 
-A thread waits in few places, and its outer callers stay the same while the inner ones come and go.
-The program runs as a thread of a followed process leaves its CPU (`process_programs`), and writes
-the sample, with the registers that unwinding needs. Its raw data is u64 words:
+A thread waits in few places, and its outer callers rarely change. The program runs as a thread of a
+followed process leaves its CPU (`process_programs`), and writes the sample, with the registers that
+unwinding needs. The sample's raw data is u64 words:
 
 ==================  ================================================================
 the stack's key     for a stack that is in the recording, nothing follows
@@ -11,10 +11,10 @@ keys of pieces      of PIECE_BYTES each, from the one with the stack pointer out
 the pieces          whose key has its lowest bit set, in this order
 ==================  ================================================================
 
-A key is a hash of the thread's number, the address, and all words from the stack pointer on that
-may be addresses, with their places. So stacks of one key have the same callers, if registers agree
-too: these follow from return addresses, saved frame pointers, and sizes of frames. Counters and
-texts on a stack make no difference.
+A key is a hash of the thread's id, the address, and all words from the stack pointer on that may be
+addresses, with their places. Stacks with the same key and the same registers have the same callers:
+these follow from return addresses, saved frame pointers, and sizes of frames. Counters and texts on
+a stack make no difference.
 
 Defined by: ``arch/x86/include/asm/ptrace.h`` and ``arch/arm64/include/asm/ptrace.h`` for the
 registers, Linux 6.18.
@@ -57,9 +57,9 @@ class WaitMaps(NamedTuple):
 
     Attributes:
         outputs: descriptor of an array of the events of each CPU that write samples.
-        seen: descriptor of a map of the keys of stacks and pieces that are recorded.
+        seen: descriptor of a map of the keys of stacks and pieces in the recording.
         scratch: descriptor of an array with one element of `scratch_bytes` for each CPU.
-        copied_bytes: how much of a stack is copied at least.
+        copied_bytes: the least that is copied of a stack.
     """
 
     outputs: int
@@ -69,21 +69,21 @@ class WaitMaps(NamedTuple):
 
 
 def scratch_bytes(copied_bytes: int) -> int:
-    """Return the size of a sample's raw data at most, and of a number: how long new pieces are.
+    """Return the largest size of a sample's raw data, plus that of a word: length of new pieces.
 
-    The verifier follows numbers on a program's stack. To follow this one takes it ten times as
+    The verifier tracks numbers on a program's stack. Tracking this one would take it ten times as
     long, so it is in the memory of a map.
     """
     return _used_place(_pieces(copied_bytes)) + _WORD_BYTES
 
 
 def _used_place(pieces: int) -> int:
-    """Return where after the raw data the length of the new pieces is."""
+    """Return the place of the new pieces' length, which follows the raw data."""
     return _key_place(pieces) + PIECE_BYTES * pieces
 
 
 def _pieces(copied_bytes: int) -> int:
-    """Return how many pieces hold a copy, wherever in the first one the stack pointer is."""
+    """Return how many pieces a copy needs, wherever in the first one the stack pointer is."""
     return -(-copied_bytes // PIECE_BYTES) + 1
 
 
@@ -137,12 +137,12 @@ def _switch(maps: WaitMaps) -> Items:
 
 
 def _key_place(piece: int) -> int:
-    """Return where in the raw data a piece's key is."""
+    """Return the place of a piece's key in the raw data."""
     return _WORD_BYTES * (1 + piece)
 
 
 def _read_stack_pointer() -> Items:
-    """Read the stack pointer with which the thread left user space."""
+    """Read the thread's user stack pointer."""
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
     yield asm.move(R1, R0)
     yield asm.call(abi.BPF_FUNC_task_pt_regs)
@@ -150,7 +150,7 @@ def _read_stack_pointer() -> Items:
 
 
 def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
-    """Read a piece to after those that are new so far, and keep it if it is new too."""
+    """Append a piece to the new ones, and keep it if it is new."""
     yield asm.load(BPF_DW, R1, R7, _used_place(pieces))
     yield asm.jump_if(abi.BPF_JGT, R1, PIECE_BYTES * piece, "out")
     yield asm.alu(abi.BPF_ADD, R1, R7)
@@ -178,9 +178,9 @@ def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
 
 
 def _hash_piece(piece: int) -> Items:
-    """Set R5 to the hash of a piece from the stack pointer on, with 0 for what is no address.
+    """Set R5 to the hash of a piece from the stack pointer on; words that are no address are 0.
 
-    Without other jumps the verifier follows one way, and the CPU has nothing to predict.
+    Without further jumps the verifier follows one path, and the CPU has nothing to predict.
     """
     yield asm.move(R1, 0)
     if not piece:
@@ -198,7 +198,7 @@ def _hash_piece(piece: int) -> Items:
     yield asm.move(R0, R3)
     address_bits = _ADDRESS_BITS[os.uname().machine]
     if address_bits < 64:
-        # Less than the least address is more than the largest then.
+        # A number below the least address wraps around to one above the largest.
         yield asm.alu(abi.BPF_SUB, R0, _LEAST_ADDRESS)
         yield asm.alu(abi.BPF_RSH, R0, address_bits)
         yield from _to_mask(R0)
@@ -219,7 +219,7 @@ def _to_mask(register: Reg) -> Items:
 
 
 def _mix(hashed: Reg) -> Items:
-    """Add R3 to a hash; R4 is the multiplier, which calls of the kernel forget."""
+    """Add R3 to a hash; R4 is the multiplier, which calls overwrite."""
     yield asm.alu(abi.BPF_XOR, hashed, R3)
     yield asm.alu(abi.BPF_MUL, hashed, R4)
 

@@ -1,6 +1,6 @@
 """BPF instructions → the bytes that the kernel loads: an assembler for programs of a page.
 
-It optimises nothing, and checks nothing that the kernel's verifier checks.
+It does not optimise, and leaves all checks to the kernel's verifier.
 
 Defined by: RFC 9669 (BPF Instruction Set Architecture), ``include/uapi/linux/bpf.h``.
 """
@@ -26,9 +26,9 @@ _MAY_GO = abi.BPF_JMP | abi.BPF_JCOND
 
 
 class Reg(int):
-    """Registers: R0 results, R1 to R5 arguments, R6 to R9 kept by calls, FP the stack's top.
+    """Registers: R0 results, R1 to R5 arguments, R6 to R9 preserved by calls, FP the stack's top.
 
-    No enum: the module of that name takes longer to load than all of this.
+    It is no enum: the module of that name takes longer to load than this one.
     """
 
     R0: ClassVar[Reg]
@@ -67,7 +67,7 @@ class Instruction(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The place of the instruction behind it."""
+    """The place of the next instruction."""
 
     name: str
 
@@ -161,10 +161,10 @@ def jump_if(comparison: int, dst: Reg, operand: Reg | int, target: str) -> Instr
 
 
 def may_go(target: str) -> Instruction:
-    """Go on with a loop, or to a label after millions of steps: a may_goto of Linux 6.9.
+    """Continue a loop, or go to a label after millions of steps: a may_goto of Linux 6.9.
 
-    So the verifier knows that the loop ends. It does not verify each step, if the registers and
-    the stack of one are as those of an earlier one; numbers may differ if it knows nothing of them.
+    So the verifier knows that the loop ends. It skips a step whose registers and stack are the
+    same as those of an earlier one; numbers that are unknown to it may differ.
     """
     return Instruction(_MAY_GO, target=target)
 
@@ -178,7 +178,7 @@ def assemble(program: Sequence[Instruction | Label]) -> bytes:
     """Encode a program.
 
     Raises:
-        KeyError: a jump to a label that is not there; a defect of the program.
+        KeyError: the program jumps to a label that it does not have.
     """
     placed, labels = _placed(program)
     return b"".join(
@@ -188,14 +188,14 @@ def assemble(program: Sequence[Instruction | Label]) -> bytes:
 
 
 def fields_of(program: Sequence[Instruction | Label]) -> list[tuple[int, str]]:
-    """Return where a program's code has the offsets of fields: byte of the instruction, field."""
+    """Return (byte of the instruction, field) for each use of a field's offset."""
     return [(slot * _SLOT.size, item.field) for slot, item in _placed(program)[0] if item.field]
 
 
 def _placed(
     program: Sequence[Instruction | Label],
 ) -> tuple[list[tuple[int, Instruction]], dict[str, int]]:
-    """Return each instruction and each label with its slot."""
+    """Return (slot, instruction) pairs, and the slot of each label."""
     slots = 0
     labels: dict[str, int] = {}
     placed: list[tuple[int, Instruction]] = []

@@ -1,6 +1,6 @@
 """bpf(): maps, types, programs, raw tracepoints, and ring buffers that programs fill.
 
-File descriptors hold all of them; closing these, or the end of this process, removes everything.
+Each lives until its file descriptor is closed, at the latest at the end of this process.
 
 Defined by: bpf(2), ``union bpf_attr`` in ``include/uapi/linux/bpf.h``, Linux 6.18;
 ``Documentation/bpf/btf.rst`` for types; ``Documentation/bpf/ringbuf.rst`` and
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 # arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl
 _BPF = {"x86_64": 321, "aarch64": 280}
-# The kernel lets only programs under the GPL use the helpers that trace. Ours is offered under it
-# in addition to the project's own licence.
+# Only programs under the GPL may call the tracing helpers. These programs are offered under the
+# GPL in addition to the project's own licence.
 _LICENSE = b"GPL"
 _INSTRUCTION_BYTES = 8
 _FUNCTION_BYTES = 8
 _RELOCATION_BYTES = 16
 _ATTEMPTS = 10
-# Entries that one call reads; a bucket of a hash never holds as many.
+# Entries that one call reads; a bucket of a hash never has as many.
 _BATCH = 1 << 14
-# More than any kernel's NR_CPUS (8192 on x86): it writes a value for each possible CPU.
+# More than any kernel's NR_CPUS (8192 on x86): the kernel writes a value for each possible CPU.
 _MOST_CPUS = 1 << 14
 # struct bpf_prog_info up to and with recursion_misses (Linux 5.12), at this offset.
 _INFO_BYTES = 224
@@ -45,7 +45,7 @@ _NAME_OFFSET = 64
 
 
 class Held:
-    """A thing that is kept in the kernel: maps and programs, and `links`, as long as these run."""
+    """Maps and programs in the kernel, and `links`, as long as the programs run."""
 
     def __init__(self) -> None:
         self.links: list[int] = []
@@ -57,7 +57,7 @@ class Held:
         return fd
 
     def detach(self) -> None:
-        """Let the programs run no more."""
+        """Stop the programs."""
         while self.links:
             os.close(self.links.pop())
 
@@ -69,7 +69,7 @@ class Held:
 
 
 class ValueType(NamedTuple):
-    """Types of a map's key and value, as maps that belong to tasks must have them."""
+    """Types of a map's key and value, which task storage requires."""
 
     types_fd: int
     key_id: int
@@ -77,10 +77,10 @@ class ValueType(NamedTuple):
 
 
 class Relocations(NamedTuple):
-    """Places of a program at which the kernel fills in what its own types say.
+    """Places of a program into which the kernel writes offsets from its own types.
 
     Attributes:
-        types_fd: of the types that the places are described by, with a function for the program.
+        types_fd: types that describe the places, and a function for the program.
         places: array of struct bpf_core_relo.
     """
 
@@ -90,7 +90,7 @@ class Relocations(NamedTuple):
 
 
 class LoadedProgram(NamedTuple):
-    """A program by its number: BPF_PROG_TYPE_*, name, for how long it ran while that was asked."""
+    """A program: its number, BPF_PROG_TYPE_*, name, and run time while run times are enabled."""
 
     number: int
     kind: int
@@ -104,9 +104,9 @@ class MapLayout(NamedTuple):
     Attributes:
         name: shown in lists of the machine's maps, 15 characters at most.
         kind: BPF_MAP_TYPE_*.
-        entries: room for so many, 0 for task storage.
+        entries: the largest number of entries, 0 for task storage.
         flags: BPF_F_*.
-        types: of key and value, where the kind needs them.
+        types: of key and value, if the kind needs them.
     """
 
     name: str
@@ -125,22 +125,21 @@ def create_map(layout: MapLayout) -> int:
         OSError: the kernel refused.
     """
     name, *numbers, types = layout
-    # Between them inner_map_fd and numa_node, behind the name map_ifindex: all 0.
+    # inner_map_fd and numa_node before the name, map_ifindex after it: all 0.
     attr = struct.pack("=5I8x16s4x3I", *numbers, name.encode(), *types)
     return _bpf(abi.BPF_MAP_CREATE, attr)
 
 
 def load_words_type(words: int) -> ValueType:
-    """Load the types "int" for a key and "array of so many u64" for a value.
+    """Load the types "u32" for a key and "array of `words` u64" for a value.
 
     Raises:
         OSError: the kernel refused.
     """
     strings = b"\0u32\0u64\0"
-    integers = (("u32", 1, 4), ("u64", 5, 8))
     types = b"".join(
         struct.pack("=4I", name_offset, abi.BTF_KIND_INT << 24, size, size * 8)
-        for _, name_offset, size in integers
+        for name_offset, size in ((1, 4), (5, 8))
     )
     # struct btf_array: of type 2, indexed by type 1
     types += struct.pack("=6I", 0, abi.BTF_KIND_ARRAY << 24, 0, 2, 1, words)
@@ -169,7 +168,7 @@ def load_raw_tracepoint_program(
     Args:
         name: shown in lists of the machine's programs, 15 characters at most.
         code: as `bpf_assembler.assemble` returns it.
-        relocations: what the kernel fills in, from Linux 5.17 on.
+        relocations: offsets that the kernel fills in (Linux 5.17).
 
     Raises:
         OSError: the kernel or its verifier refused.
@@ -178,7 +177,7 @@ def load_raw_tracepoint_program(
 
 
 def load_uprobes_program(name: str, code: bytes) -> int:
-    """Load a program that runs at many places of an image at once; as the one for tracepoints.
+    """Load a program for many places of an image, as `load_raw_tracepoint_program` does.
 
     Raises:
         OSError: the kernel or its verifier refused; EINVAL before Linux 6.6.
@@ -187,7 +186,7 @@ def load_uprobes_program(name: str, code: bytes) -> int:
 
 
 def load_perf_event_program(name: str, code: bytes) -> int:
-    """Load a program that runs when an event overflows; as the one for tracepoints."""
+    """Load a program that runs when an event overflows, as `load_raw_tracepoint_program` does."""
     return _load_program(name, code, abi.BPF_PROG_TYPE_PERF_EVENT, 0)
 
 
@@ -196,7 +195,7 @@ def _load_program(
 ) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     license_name = ctypes.create_string_buffer(_LICENSE)
-    # No verifier's log, no version, no flags before the name; no device behind it.
+    # No verifier's log, no version, no flags before the name; no device after it.
     attr = struct.pack(
         "=IIQQ24x16s4xI",
         kind,
@@ -210,7 +209,7 @@ def _load_program(
         # struct bpf_func_info: the program's only function begins at its first instruction.
         function = ctypes.create_string_buffer(struct.pack("=II", 0, relocations.function_id), 8)
         places = ctypes.create_string_buffer(relocations.places, len(relocations.places))
-        # No lines, nothing that it attaches to, no array of descriptors between them.
+        # No lines, no target, no array of descriptors between them.
         attr += struct.pack(
             "=IIQI24xI8xQII",
             *(relocations.types_fd, _FUNCTION_BYTES, ctypes.addressof(function), 1),
@@ -245,15 +244,15 @@ def attach_uprobes(  # noqa: PLR0913 - as the call's own arguments
     flags: int = 0,
     pid: int = 0,
 ) -> int:
-    """Run a program at places of a file until the descriptor is closed.
+    """Run a program at places of a file until the returned descriptor is closed.
 
     Args:
         program_fd: from `load_uprobes_program`.
-        path: of the file; no NUL in it.
+        path: of the file, without NUL.
         offsets: of the first bytes of instructions in the file.
-        cookies: for each place a number that the program can ask for.
+        cookies: for each place a number that the program can get.
         flags: BPF_F_UPROBE_MULTI_*.
-        pid: of the one process in which it runs, 0 for all.
+        pid: the one process in which it runs, 0 for all.
 
     Raises:
         OSError: the kernel refused one of the places, or the file.
@@ -261,7 +260,7 @@ def attach_uprobes(  # noqa: PLR0913 - as the call's own arguments
     text = ctypes.create_string_buffer(path)
     places = (ctypes.c_uint64 * len(offsets))(*offsets)
     numbers = (ctypes.c_uint64 * len(cookies))(*cookies)
-    # No target, no flags of the link; no reference counters.
+    # No target, no flags of the link, no reference counters.
     attr = struct.pack(
         "=IIIIQQQQIIII",
         *(program_fd, 0, abi.BPF_TRACE_UPROBE_MULTI, 0),
@@ -275,7 +274,7 @@ def attach_to_event(program_fd: int, event_fd: int) -> int:
     """Run a program when an event overflows, until the returned descriptor is closed.
 
     Raises:
-        OSError: the kernel refused; EINVAL before Linux 5.15, or where the event knows none.
+        OSError: the kernel refused; EINVAL before Linux 5.15, or if the event takes no program.
     """
     return _bpf(
         abi.BPF_LINK_CREATE, struct.pack("=IIII32x", program_fd, event_fd, abi.BPF_PERF_EVENT, 0)
@@ -295,7 +294,7 @@ def run_program(program_fd: int) -> int:
 
 
 def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes, bytes]]:
-    """Return all of a hash as portions of (keys, values), each entry after the other.
+    """Return all of a hash as portions of (keys, values), each of them concatenated.
 
     Raises:
         OSError: the kernel refused.
@@ -322,7 +321,7 @@ def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes
         try:
             _bpf(abi.BPF_MAP_LOOKUP_BATCH, attr)
         except OSError as error:
-            if error.errno != errno.ENOENT:  # which says that this portion is the last one
+            if error.errno != errno.ENOENT:  # ENOENT comes with the last portion
                 raise
             at_end = True
         (count,) = struct.unpack_from("=I", attr, 32)
@@ -359,7 +358,7 @@ def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
     """Write an entry of a hash, or an element of an array whose key is 4 bytes.
 
     Raises:
-        OSError: the kernel refused; E2BIG if there is no room.
+        OSError: the kernel refused; E2BIG if the map is full.
     """
     _of_entry(abi.BPF_MAP_UPDATE_ELEM, map_fd, key, ctypes.create_string_buffer(value, len(value)))
 
@@ -382,7 +381,7 @@ def _of_entry(command: int, map_fd: int, key: bytes, value: ctypes.Array[ctypes.
 
 
 def enable_run_times() -> int:
-    """Let the kernel add up how long programs run, until the returned descriptor is closed.
+    """Let the kernel add up the run times of programs until the returned descriptor is closed.
 
     Raises:
         OSError: the kernel refused; EINVAL before Linux 5.8.
@@ -420,7 +419,7 @@ def loaded_programs() -> list[LoadedProgram]:
 
 
 def missed_runs(program_fd: int) -> int:
-    """Return how often a program was not run because it was running on that CPU already.
+    """Return how often the kernel skipped a program because it was running on that CPU already.
 
     Raises:
         OSError: the kernel refused.
@@ -438,7 +437,7 @@ def _program_info(program_fd: int) -> bytes:
 
 
 def _bpf(command: int, attr: bytes | bytearray) -> int:
-    """Call bpf(); what the kernel writes into `attr` is in it afterwards if it is a bytearray."""
+    """Call bpf(). If `attr` is a bytearray, it then has what the kernel wrote into it."""
     buffer = (ctypes.c_char * len(attr)).from_buffer(
         attr if isinstance(attr, bytearray) else bytearray(attr)
     )
@@ -453,13 +452,13 @@ _LENGTH_MASK = _DISCARDED - 1
 
 
 class BpfRing(Closing):
-    """The reader of a ring, whose descriptor is ready to read when there is something in it."""
+    """The reader of a ring; the descriptor of its map is readable if there are records."""
 
     def __init__(self, map_fd: int, size_bytes: int) -> None:
         """Map it.
 
         Args:
-            map_fd: of the map, which the caller closes.
+            map_fd: the caller closes it.
 
         Raises:
             OSError: the kernel refused.
@@ -470,12 +469,12 @@ class BpfRing(Closing):
             *(map_fd, mmap.PAGESIZE + 2 * size_bytes, mmap.MAP_SHARED, mmap.PROT_READ),
             offset=mmap.PAGESIZE,
         )
-        # 'Q' makes every access one 64-bit load or store, as positions need.
+        # Format 'Q' makes every access one 64-bit load or store, as positions need.
         self._read_to = memoryview(self._mine).cast("Q")
         self._written_to = memoryview(self._theirs)[: mmap.PAGESIZE].cast("Q")
 
     def drain(self) -> Iterator[bytes]:
-        """Give the records in it, the oldest first, and take each out."""
+        """Yield the records in it, the oldest first, and remove each."""
         at, end = self._read_to[0], self._written_to[0]
         while at < end:
             place = mmap.PAGESIZE + at % self._size
@@ -491,7 +490,7 @@ class BpfRing(Closing):
                 yield record
 
     def close(self) -> None:
-        """Let go of it."""
+        """Unmap it."""
         self._read_to.release()
         self._written_to.release()
         self._mine.close()

@@ -1,8 +1,8 @@
-"""Offsets of fields of kernel structures: of a task, and on the way from it to its user memory.
+"""Offsets of fields in kernel structures: in a task, and on the way from it to its user memory.
 
-Either the kernel fills them into a program (`TaskFields`), from Linux 5.17 on, or they are read
-from the kernel's own types (`kernel_types`), which takes 20 ms before Linux 6.16. These are
-searched as bytes, not decoded: there are 100,000 of them.
+Either the kernel writes them into a program (`TaskFields`), from Linux 5.17 on, or this module
+reads them from the kernel's types (`kernel_types`), which takes 20 ms before Linux 6.16. It
+searches the types as bytes and does not decode them: there are 100,000.
 
 Defined by: ``Documentation/bpf/btf.rst``; struct btf_header, btf_type and btf_member in
 ``include/uapi/linux/btf.h``, Linux 6.18; struct bpf_core_relo in ``include/uapi/linux/bpf.h``,
@@ -34,7 +34,7 @@ _TYPE = struct.Struct("=III")
 _MEMBER = struct.Struct("=III")
 _WORD = struct.Struct("=I")
 _KIND_SHIFT, _KIND_MASK, _COUNT_MASK = 24, 0x1F, 0xFFFF
-_OFFSET_MASK = 0xFFFFFF  # where some members are bit fields, their sizes are above it
+_OFFSET_MASK = 0xFFFFFF  # in structures with bit fields, the bits above are their sizes
 _KIND_FLAG = 1 << 31
 
 
@@ -72,7 +72,7 @@ def task_offsets(types: Types) -> TaskOffsets:
         found.members(name) for name in (b"task_struct", b"thread_struct", b"mm_struct")
     )
     if b"start_code" not in memory:
-        # All but the CPU masks behind it are in a structure without a name, at offset 0.
+        # All but the CPU masks at its end are in a structure without a name, at offset 0.
         memory = found.unnamed_with(b"start_code", b"start_brk", b"start_stack", b"mmap_base")
     try:
         return TaskOffsets(
@@ -87,12 +87,12 @@ def task_offsets(types: Types) -> TaskOffsets:
 
 
 class SwitchOffsets(NamedTuple):
-    """Offsets in bytes of what a task has.
+    """Offsets in bytes of members of a task.
 
     Attributes:
-        pid, tgid: the number of the thread, and of its process.
+        pid, tgid: the id of the thread, and of its process.
         comm: its name.
-        ran_ns: its time on CPUs.
+        ran_ns: its CPU time.
         real_parent: the task that started its process.
     """
 
@@ -146,7 +146,7 @@ class _Types:
     def unnamed_with(self, *names: bytes) -> dict[bytes, int]:
         """Return the members of a structure without a name that has members of these names."""
         for at in self._places_of(names[0]):
-            # Back to the structure's own head, whose name is none: members are 12 bytes apart.
+            # Back to the structure's head, which has no name: members are 12 bytes apart.
             first = max(at - 1024 * _MEMBER.size, self._types[0] - 1)
             for begin in range(at - _TYPE.size, first, -_MEMBER.size):
                 if self._data[begin : begin + 4] == b"\0\0\0\0":
@@ -156,7 +156,7 @@ class _Types:
         return {}
 
     def _places_of(self, name: bytes) -> Iterator[int]:
-        """Give where the types section has a name's number."""
+        """Yield the places of the types section that have a name's offset."""
         found = self._data.find(b"\0" + name + b"\0", *self._strings)
         if found < 0:
             return
@@ -169,7 +169,7 @@ class _Types:
             at = self._data.find(word, at + 1, end)
 
     def _members_at(self, at: int) -> dict[bytes, int]:
-        """Read the structure whose head is there; empty if none does."""
+        """Return the members of the structure whose head is at a place; empty if there is none."""
         if at + _TYPE.size > self._types[1]:
             return {}
         _, info, size = _TYPE.unpack_from(self._data, at)
@@ -188,7 +188,7 @@ class _Types:
 
 
 OLDEST_LINUX = (5, 17)
-# Their offsets in our own structure: 4 bytes each, one after the other.
+# Offsets of these fields in the structure that programs come with: 4 bytes each, concatenated.
 _OFFSETS = {"pid": 0, "tgid": 4}
 _INTEGER, _TASK, _PROTOTYPE, _FUNCTION = 1, 2, 3, 4
 _INTEGER_BYTES, _INTEGER_IS_SIGNED = 4, 1 << 24
@@ -196,16 +196,16 @@ _TYPE_KIND_SHIFT = 24
 
 
 def add_offset(register: Reg, field: str) -> Instruction:
-    """Return the instruction that adds a field's offset, known to the kernel, to a register."""
+    """Return the instruction that adds a field's offset in the kernel's structure to a register."""
     return asm.alu(abi.BPF_ADD, register, _OFFSETS[field])._replace(field=field)
 
 
 class TaskFields:
     """The types by which programs name fields of a task.
 
-    A program is loaded with its own types: a ``task_struct`` that has only the fields it reads, at
-    offsets of our choice. The kernel looks for fields of these names in its own types, and puts
-    their offsets into the instructions.
+    A program comes with types: a ``task_struct`` that has only the fields it reads, at any offsets.
+    The kernel looks for fields of these names in its own types, and writes their offsets into the
+    instructions.
     """
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ class TaskFields:
         self.fd = bpf_objects.load_types(self._types(), bytes(self._strings))
 
     def load_raw_tracepoint_program(self, name: str, program: Sequence[Instruction | Label]) -> int:
-        """Load a program that has such fields; return its descriptor.
+        """Load a program that uses such fields; return its descriptor.
 
         Raises:
             OSError: the kernel refused; EINVAL before Linux 5.17.
@@ -239,7 +239,7 @@ class TaskFields:
         types += self._type("task_struct", abi.BTF_KIND_STRUCT, size, len(_OFFSETS))
         for number, (field, offset) in enumerate(_OFFSETS.items()):
             types += struct.pack("=3I", self._string(field), _INTEGER, 8 * offset)
-            # The path to it: the first task, its member of this number.
+            # The path to it: member `number` of the first task.
             self._paths[field] = self._string(f"0:{number}")
         types += self._type("", abi.BTF_KIND_FUNC_PROTO, _INTEGER)
         return types + self._type("program", abi.BTF_KIND_FUNC, _PROTOTYPE)
@@ -250,7 +250,7 @@ class TaskFields:
         )
 
     def _string(self, text: str) -> int:
-        """Return where a string begins in those of the types."""
+        """Append a string to those of the types; return where it begins."""
         if not text:
             return 0
         at = len(self._strings)

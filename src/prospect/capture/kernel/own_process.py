@@ -1,4 +1,4 @@
-"""What this process asks the kernel for itself: few rights, for good, and a CPU soon.
+"""Requests of this process to the kernel: to drop rights for good, and to get a CPU soon.
 
 Defined by: capabilities(7), capget(2), ``include/uapi/linux/capability.h``; prctl(2),
 PR_CAPBSET_DROP and PR_SET_NO_NEW_PRIVS; sched_setattr(2);
@@ -55,23 +55,23 @@ def last_capability() -> int:
 
 
 def keep_only(wanted: Collection[int]) -> None:
-    """Give up all capabilities but some, here and in what this process starts, for good.
+    """Give up all capabilities but some, here and in children, for good.
 
-    Only the calling thread: no other may have been started. No program that it starts
+    This affects the calling thread alone: there must be no other yet. No program that it starts
     gains rights by its owner or its file.
 
     Args:
-        wanted: numbers of capabilities; those that the process does not have stay away.
+        wanted: numbers of capabilities; the process does not gain those that it lacks.
 
     Raises:
-        OSError: the kernel refused; nothing that depends on it may go on.
+        OSError: the kernel refused; the caller must not go on.
     """
     checked(libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     header, sets = _Header(_VERSION_3, 0), (_Sets * 2)()
     checked(libc().capget(ctypes.byref(header), sets))
     if not any(one.permitted for one in sets):
         return
-    # To drop from the bounding set takes CAP_SETPCAP, which goes last.
+    # Dropping from the bounding set takes CAP_SETPCAP, which is given up last.
     for number in range(last_capability() + 1):
         if number not in wanted:
             libc().prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # a service manager may have done it
@@ -86,7 +86,7 @@ def keep_only(wanted: Collection[int]) -> None:
 
 
 def come_first() -> None:
-    """Let this process come before others on a busy machine, if it may."""
+    """Give this process the highest priority, if it may have it."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, _FIRST_PRIORITY)
     except OSError:
@@ -94,9 +94,9 @@ def come_first() -> None:
 
 
 def ask_for_slice(slice_ns: int) -> None:
-    """Let this process have CPUs for so long at once, 0 for the usual; nothing if that cannot be.
+    """Set the scheduler's time slice of this process, 0 for the default, if the kernel allows it.
 
-    It asks for no more CPU time, nor for another priority.
+    This gives it neither more CPU time nor another priority.
     """
     number = _SCHED_SETATTR.get(os.uname().machine)
     if number is None or os.sched_getscheduler(0) != _NORMAL_POLICY:

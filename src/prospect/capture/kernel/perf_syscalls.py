@@ -1,4 +1,4 @@
-"""perf_event_open() and the ioctls of its file descriptors; OSError has the kernel's own errno.
+"""perf_event_open() and the ioctls of its file descriptors; OSError has the kernel's errno.
 
 Defined by: perf_event_open(2); ``arch/x86/entry/syscalls/syscall_64.tbl`` and
 ``include/uapi/asm-generic/unistd.h`` for the system call's number.
@@ -17,29 +17,28 @@ from prospect.errors import CaptureError
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _RLIMIT_NOFILE = 7  # include/uapi/asm-generic/resource.h
-_NO_GROUP = -1
-_NO_FLAGS = 1 << 31  # no kernel has a flag of this bit
+_UNKNOWN_FLAG = 1 << 31  # no kernel has a flag of this bit
 _REFUSALS_OF_FILTERS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 FILTERED = (
     "a seccomp profile, as containers have, forbids perf_event_open(): start the container with a"
     " profile that permits it (and --cap-add PERFMON), or run prospect outside"
 )
-"""What to say of an event that cannot be opened if `is_filtered`."""
+"""The reason why an event cannot be opened if `is_filtered`."""
 
 
 def is_filtered(error_number: int | None) -> bool:
     """Return whether perf_event_open() failed because a seccomp filter refuses each such call.
 
-    Source: SYSCALL_DEFINE5(perf_event_open) in ``kernel/events/core.c``: flags that no kernel knows
-    are EINVAL before any right is looked at.
+    Source: SYSCALL_DEFINE5(perf_event_open) in ``kernel/events/core.c``: it refuses unknown flags
+    with EINVAL before it checks any right.
     """
     if error_number not in _REFUSALS_OF_FILTERS:
         return False
     if not os.path.exists("/proc/sys/kernel/perf_event_paranoid"):
         return False  # no perf events in this kernel
     try:
-        fd = perf_event_open(b"", 0, -1, flags=_NO_FLAGS)
+        fd = perf_event_open(b"", 0, -1, flags=_UNKNOWN_FLAG)
     except OSError as error:
         return error.errno != errno.EINVAL
     os.close(fd)
@@ -50,7 +49,7 @@ def perf_event_open(
     attr: bytes,
     pid: int,
     cpu: int,
-    group_fd: int = _NO_GROUP,
+    group_fd: int = -1,
     flags: int = abi.PERF_FLAG_FD_CLOEXEC,
 ) -> int:
     """Open one event and return its file descriptor, closed on exec.
@@ -59,12 +58,12 @@ def perf_event_open(
         attr: a packed struct perf_event_attr.
         pid: the task to follow, -1 for all.
         cpu: the CPU to watch, -1 for any.
-        group_fd: the event that leads its group, -1 without.
+        group_fd: the event that leads its group, -1 for none.
         flags: PERF_FLAG_*.
 
     Raises:
-        CaptureError: the system call's number is not known for this machine.
-        OSError: the kernel refused; the errno says why.
+        CaptureError: this module does not know the system call's number on this machine.
+        OSError: the kernel refused.
     """
     number = _PERF_EVENT_OPEN.get(os.uname().machine)
     if number is None or sys.maxsize < 2**32:
@@ -91,12 +90,12 @@ def enable_event(fd: int) -> None:
 
 
 def disable_event(fd: int) -> None:
-    """Stop the event; what it wrote stays in its ring."""
+    """Stop the event; its records stay in the ring."""
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_DISABLE, 0)
 
 
 def set_period(fd: int, period: int) -> None:
-    """Give a running event another period, or another rate in Hz where it has FLAG_FREQ.
+    """Give a running event another period, or another rate in Hz if it has FLAG_FREQ.
 
     Raises:
         OSError: EINVAL if the rate is above kernel.perf_event_max_sample_rate.
@@ -105,12 +104,12 @@ def set_period(fd: int, period: int) -> None:
 
 
 def share_ring(fd: int, owner_fd: int) -> None:
-    """Make the event write into the ring that is mapped at `owner_fd`, of the same CPU."""
+    """Make the event write into the ring that is mapped at `owner_fd`, an event of its CPU."""
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_SET_OUTPUT, owner_fd)
 
 
 def set_filter(fd: int, text: str) -> None:
-    """Let a tracepoint's event count only records that the filter fits.
+    """Let a tracepoint's event count only records that match a filter.
 
     Raises:
         OSError: EINVAL if the kernel does not understand it.
@@ -151,7 +150,7 @@ def _limit_open_files(new: tuple[int, int] | None = None) -> tuple[int, int]:
 
 
 def is_refusal(error: OSError) -> bool:
-    """Say whether the kernel refused for lack of privilege."""
+    """Return whether the kernel refused for lack of privilege."""
     return error.errno in (errno.EACCES, errno.EPERM)
 
 
@@ -163,7 +162,7 @@ def libc(known: list[ctypes.CDLL] = []) -> ctypes.CDLL:  # noqa: B006 - a memory
 
 
 def checked(result: int) -> int:
-    """Return what a function of `libc` returned.
+    """Return the result of a function of `libc`.
 
     Raises:
         OSError: it is negative.

@@ -61,30 +61,39 @@ def read_if_there(path: str, most_bytes: int = 1 << 30) -> bytes:
 
 
 def names_in(directory: str) -> list[str]:
-    """Return the names in a directory, none where it cannot be read."""
+    """Return the names in a directory, none if it cannot be read."""
     try:
         return os.listdir(directory)
     except OSError:
         return []
 
 
+def stat_fields(directory: str) -> list[bytes]:
+    """Return the fields of a process's file "stat" from the third one on, none if it has ended.
+
+    Args:
+        directory: /proc/PID, or that of a thread.
+    """
+    return read_if_there(f"{directory}/stat").rpartition(b")")[2].split()
+
+
 def living_thread(pid: int, proc: str = "/proc") -> int:
     """Return the process, or one of its threads if its main thread has ended.
 
-    The files of a main thread that has ended show no memory: neither maps nor exe nor map_files.
-    A thread has the same ones, and answers below /proc by its own number.
+    The files maps, exe and map_files of a main thread that has ended are empty. A thread has the
+    same ones, and is found below /proc by its own number.
     """
     tids = [tid for tid in names_in(f"{proc}/{pid}/task") if tid.isdecimal() and tid != str(pid)]
     if tids and _has_ended(f"{proc}/{pid}"):
         for tid in tids:
-            # Below its process: by now the number may be that of another thread.
+            # Looked up below its process: by now the number may be that of another thread.
             if not _has_ended(f"{proc}/{pid}/task/{tid}"):
                 return int(tid)
     return pid
 
 
 def _has_ended(directory: str) -> bool:
-    return read_if_there(f"{directory}/stat").rpartition(b") ")[2][:1] in {b"Z", b"X", b""}
+    return stat_fields(directory)[:1] in ([b"Z"], [b"X"], [])
 
 
 def read_maps(pid: int, proc: str = "/proc", most_bytes: int = 1 << 30) -> bytes:
@@ -98,7 +107,7 @@ def read_maps(pid: int, proc: str = "/proc", most_bytes: int = 1 << 30) -> bytes
     except PermissionError:
         raise
     except OSError:
-        # Some kernels have an error for no memory, others an empty file.
+        # A process without memory is an error on some kernels, an empty file on others.
         if living_thread(pid, proc) == pid:
             raise
         text = b""
@@ -118,14 +127,10 @@ def read_setting(path: str) -> int | None:
 def read_cpu_times(path: str = "/proc/stat") -> dict[str, list[int]]:
     """Return the kernel's own accounting: ``cpu`` and each ``cpuN`` → its first 8 counters.
 
-    user, nice, system, idle, iowait, irq, softirq, steal, in ticks of SC_CLK_TCK.
+    They are user, nice, system, idle, iowait, irq, softirq, steal, in ticks of SC_CLK_TCK.
     """
     times: dict[str, list[int]] = {}
-    try:
-        text = read_file(path)
-    except OSError:
-        return times
-    for line in text.splitlines():
+    for line in read_if_there(path).splitlines():
         if not line.startswith(b"cpu"):
             break
         fields = line.split()
@@ -134,7 +139,7 @@ def read_cpu_times(path: str = "/proc/stat") -> dict[str, list[int]]:
 
 
 def list_pids(proc: str = "/proc") -> list[int]:
-    """Return the processes that run, in no order.
+    """Return the processes that run, in any order.
 
     Raises:
         OSError: there is no such directory.
@@ -151,17 +156,16 @@ def parse_cpu_list(text: bytes) -> tuple[int, ...]:
     cpus: list[int] = []
     for part in text.strip().split(b","):
         first, dash, last = part.partition(b"-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        last = last if dash else first
+        is_range = first.isdigit() and last.isdigit()
+        if not is_range or not int(first) <= int(last) < _MOST_CPUS:
             raise CaptureError(f"{ONLINE} says {text!r}, which is not a list of CPUs")
-        begin, end = int(first), int(last) if dash else int(first)
-        if not begin <= end < _MOST_CPUS:
-            raise CaptureError(f"{ONLINE} says {text!r}, which is not a list of CPUs")
-        cpus.extend(range(begin, end + 1))
+        cpus.extend(range(int(first), int(last) + 1))
     return tuple(cpus)
 
 
 def possible_cpus() -> int:
-    """Return how many CPUs may ever be online: one more than the highest number.
+    """Return how many CPUs may ever be online: the highest number plus one.
 
     Raises:
         CaptureError: the kernel does not say.
@@ -170,7 +174,7 @@ def possible_cpus() -> int:
 
 
 class CpuWatch(Closing):
-    """The on-line CPUs, read again at each look through files kept open."""
+    """The online CPUs. The files that list them stay open, and are read again at each look."""
 
     def __init__(self, path: str = ONLINE, messages: str = _DEVICE_MESSAGES) -> None:
         try:
@@ -180,7 +184,7 @@ class CpuWatch(Closing):
         try:
             self._messages_fd = os.open(messages, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self._messages_fd = -1  # a kernel without, or a container that hides it
+            self._messages_fd = -1  # the kernel has no such file, or the container hides it
         self._text = self._messages = b""
         self.online: tuple[int, ...] = ()
         self.look()

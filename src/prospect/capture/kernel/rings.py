@@ -1,4 +1,6 @@
-"""Ring buffers that the kernel fills, one a CPU: the bytes between tail and head, uncopied.
+"""Ring buffers that the kernel fills, one for each CPU: the bytes between tail and head.
+
+No byte is copied.
 
 Defined by: struct perf_event_mmap_page in ``include/uapi/linux/perf_event.h`` (Linux 6.18).
 """
@@ -33,17 +35,6 @@ _MEMORY_SHARE = 64
 class Ring:
     """A mapped ring buffer; the events of one CPU write into it."""
 
-    __slots__ = (
-        "_control",
-        "_data",
-        "_hidden",
-        "_inserted",
-        "_mapping",
-        "_seen",
-        "_size",
-        "_words",
-    )
-
     def __init__(self, fd: int, size_bytes: int) -> None:
         """Map the ring of the event at `fd`.
 
@@ -62,10 +53,10 @@ class Ring:
         self._hidden: tuple[frozenset[int], bytes, int] | None = None
 
     def pending(self, into: list[memoryview | bytes]) -> int:
-        """Append the bytes between tail and head, and what was inserted among them.
+        """Append the bytes between tail and head, and the records inserted among them.
 
-        No barrier is needed between reading the head and the data: the data is read by the
-        kernel, inside write(2).
+        No barrier is needed between reading the head and the data: the kernel reads the data,
+        inside write(2).
 
         Returns:
             The head, for `release`.
@@ -81,7 +72,7 @@ class Ring:
         return head
 
     def unseen(self) -> tuple[int, bytes]:
-        """Return the bytes that this has not returned before, and the position of the first one.
+        """Return the position of the first byte that this has not returned yet, and the bytes.
 
         They stay in the ring. A position is one between tail and head, which only grow.
         """
@@ -93,9 +84,9 @@ class Ring:
         return begin, b"".join(parts)
 
     def hide(self, ids: frozenset[int], mark: bytes, distance: int) -> None:
-        """Let `pending` give samples of some events a type that perf passes over.
+        """Let `pending` give samples of some events a type that perf ignores.
 
-        The kernel lets nobody write among its records, so the type is a separate buffer.
+        The records are mapped read-only, so the type is a separate buffer.
 
         Args:
             ids: of the events; a sample begins with its own.
@@ -105,7 +96,7 @@ class Ring:
         self._hidden = ids, mark, distance
 
     def insert(self, position: int, records: bytes) -> None:
-        """Have records of our own follow those in the ring that end at a position."""
+        """Insert records after those in the ring that end at a position."""
         self._inserted.append((position, records))
 
     @property
@@ -154,7 +145,7 @@ class Ring:
     def _find(self, mark: bytes, first: int, stop: int) -> int:
         """Return where a mark first is between two places of the ring, -1 for nowhere.
 
-        CPython's search may read the byte after what it searches. After the ring that is no memory.
+        CPython's search may read one byte too many. After the ring there is no memory.
         """
         end = min(stop, self._size - 1)
         found = self._mapping.find(mark, mmap.PAGESIZE + first, mmap.PAGESIZE + end)
@@ -176,7 +167,7 @@ class Ring:
             into.append(self._data[: stop - self._size])
 
     def close(self) -> None:
-        """Unmap, or leave that to the last slice of `pending` that is still held."""
+        """Unmap, or leave that to the last slice of `pending` that is still in use."""
         self._control.release()
         self._words.release()
         self._data.release()

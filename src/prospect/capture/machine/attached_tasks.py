@@ -1,8 +1,8 @@
-"""The threads of running processes, and of their descendants, whose events are opened one by one.
+"""The threads of running processes and of their descendants, for each of which events are opened.
 
-Inheritance follows the threads that they start later. As with `perf record -p`, a thread that
-starts between the look at /proc and the opening is missed: a second look would count twice the
-threads that an opened thread started meanwhile.
+The events inherit to threads that start later. As with `perf record -p`, a thread that starts
+between the look at /proc and the opening is missed: a second look would count the threads that an
+opened thread started meanwhile twice.
 
 Defined by: proc(5); perf_event_open(2) for the threads that a user may follow.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from prospect.capture.kernel import perf_syscalls
-from prospect.capture.kernel.procfs import list_pids, read_file
+from prospect.capture.kernel.procfs import list_pids, names_in, read_file
 from prospect.capture.machine.process_snapshot import parse_stat
 from prospect.errors import CaptureError
 
@@ -25,9 +25,9 @@ def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[in
     """Return the threads to follow.
 
     Args:
-        pids: the processes; none of the recorder's own is followed, also below one of them.
-        attr: an event that this user may have of their own processes.
-        cpu: an on-line CPU for the tries.
+        pids: the processes; the recorder and its descendants are left out.
+        attr: an event that an ordinary user may open for their own processes.
+        cpu: an online CPU, on which that is tried.
 
     Raises:
         CaptureError: one of the processes is not this user's, or has ended.
@@ -36,20 +36,12 @@ def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[in
     for pid in family(pids):
         threads = threads_of(pid)
         try:
-            followed = _may_follow(threads, attr, cpu)
-        except OSError as error:
-            if not perf_syscalls.is_refusal(error):
-                raise
+            _check_may_follow(f"process {pid}", "-p", threads, attr, cpu)
+        except CaptureError:
             if pid in pids:
-                raise CaptureError(
-                    f"process {pid} is not yours to profile: run as its owner, as root, or with"
-                    " CAP_PERFMON (-p)"
-                ) from error
-            continue
-        if followed:
+                raise
+        else:
             tasks += threads
-        elif pid in pids:
-            raise CaptureError(f"process {pid} has just ended (-p)")
     return tuple(tasks)
 
 
@@ -60,22 +52,12 @@ def chosen_tasks(tids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[int,
         CaptureError: one of them is not this user's, or has ended.
     """
     for tid in tids:
-        try:
-            is_there = _may_follow([tid], attr, cpu)
-        except OSError as error:
-            if not perf_syscalls.is_refusal(error):
-                raise
-            raise CaptureError(
-                f"thread {tid} is not yours to profile: run as its owner, as root, or with"
-                " CAP_PERFMON (-t)"
-            ) from error
-        if not is_there:
-            raise CaptureError(f"thread {tid} has just ended (-t)")
+        _check_may_follow(f"thread {tid}", "-t", [tid], attr, cpu)
     return tids
 
 
 def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
-    """Return these processes and all that descend from them, without the caller and its own."""
+    """Return these processes and their descendants, without the caller and its descendants."""
     children: dict[int, list[int]] = {}
     for pid in list_pids(proc):
         try:
@@ -94,7 +76,7 @@ def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
 
 
 def descendants(pids: tuple[int, ...]) -> list[int]:
-    """Return these processes and all that descend from them, as `family` does, but sooner.
+    """Return these processes and their descendants, as `family` does, but faster.
 
     It reads the processes' own lists of children, if the kernel has them (CONFIG_PROC_CHILDREN).
     """
@@ -117,19 +99,29 @@ def descendants(pids: tuple[int, ...]) -> list[int]:
 
 
 def threads_of(pid: int) -> list[int]:
-    """Return the threads of a process that runs, none of one that has ended."""
-    try:
-        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return []
+    """Return the threads of a process, none if it has ended."""
+    return sorted(map(int, names_in(f"/proc/{pid}/task")))
 
 
-def _may_follow(threads: list[int], attr: EventAttr, cpu: int) -> bool:
-    """Say whether one of a process's threads is still there to follow."""
+def _check_may_follow(
+    name: str, option: str, threads: list[int], attr: EventAttr, cpu: int
+) -> None:
+    """Check that this user may follow one of some threads.
+
+    Raises:
+        CaptureError: they may not, or all of the threads have ended.
+    """
     for thread in threads:
         try:
             os.close(perf_syscalls.perf_event_open(attr.pack(), thread, cpu))
         except ProcessLookupError:
             continue
-        return True
-    return False
+        except OSError as error:
+            if not perf_syscalls.is_refusal(error):
+                raise
+            raise CaptureError(
+                f"{name} is not yours to profile: run as its owner, as root, or with"
+                f" CAP_PERFMON ({option})"
+            ) from error
+        return
+    raise CaptureError(f"{name} has just ended ({option})")

@@ -1,13 +1,12 @@
-"""Questions to a container runtime, over its socket, and to a kubelet → its containers, by id.
+"""Asks a container runtime, over its socket, and a kubelet for their containers, by id.
 
 A runtime answers the Container Runtime Interface: a call of gRPC, that is one request of HTTP/2 and
-one message of Protocol Buffers each way. No header of an answer is needed, so none is decoded; what
-else there is, of that one stream, is below. The socket must be of the owner that is trusted, and so
-must the process behind it. A kubelet answers JSON on its read-only port, of this machine only, and
-is asked only where that is wanted.
+one message of Protocol Buffers each way. The answer's headers are not needed, so they are not
+decoded. The trusted owner must own the socket and the process that answers. A kubelet answers JSON
+on its read-only port, on this machine only, if the user asks for that.
 
-Both answers are bounded in bytes and time; any failure is an empty answer: names are then those
-that are on disk, or ids.
+Both answers are bounded in bytes and time. A failure is an empty answer: names then come from the
+disk, or are ids.
 
 Source: RFC 9113 (HTTP/2), RFC 7541 (HPACK), "gRPC over HTTP2" (grpc); ``api.proto`` of
 ``k8s.io/cri-api`` ``runtime/v1``, Kubernetes 1.29; core/v1 ``PodList``.
@@ -48,7 +47,7 @@ _INITIAL_WINDOW = 4  # a setting
 _STREAM = 1
 _FRAME_HEAD = struct.Struct(">BHBBI")
 _LARGEST_FRAME = 1 << 14
-_MESSAGE_HEAD_BYTES = 5  # whether it is packed, and its length
+_MESSAGE_HEAD_BYTES = 5  # whether the message is packed, and its length
 _LIST = b"/runtime.v1.RuntimeService/ListContainers"
 _PEER = struct.Struct("iII")
 # Numbers of fields.
@@ -59,12 +58,11 @@ _HTTP_OK = 200
 
 
 def containers_of_runtime(sockets: Sequence[str], root: str, owner: int) -> dict[str, Names]:
-    """Ask the first runtime that answers.
+    """Return the containers of the first runtime that answers.
 
     Args:
-        sockets: where runtimes listen.
-        root: below which their sockets are.
-        owner: who must own the socket and the process that answers.
+        sockets: paths of runtimes' sockets, below `root`.
+        owner: the user who must own the socket and the process that answers.
     """
     for path in sockets:
         with suppress(OSError, RecordingError):
@@ -73,7 +71,7 @@ def containers_of_runtime(sockets: Sequence[str], root: str, owner: int) -> dict
 
 
 def containers_of_kubelet(url: str) -> dict[str, Names]:
-    """Ask a kubelet's read-only port, such as ``http://127.0.0.1:10255/pods``."""
+    """Return the containers of a kubelet, whose URL is such as ``http://127.0.0.1:10255/pods``."""
     from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - only where it is asked
 
     parts = urlsplit(url)
@@ -94,7 +92,7 @@ def containers_of_kubelet(url: str) -> dict[str, Names]:
 
 
 def is_kubelet(url: str) -> bool:
-    """Return whether a URL can be a kubelet's of this machine."""
+    """Return whether a URL can be that of a kubelet on this machine."""
     try:
         parts = urlsplit(url)
         is_here = ip_address(parts.hostname or "").is_loopback and parts.port != 0
@@ -109,15 +107,9 @@ def _of_pods(answer: object) -> Iterator[tuple[str, Names]]:
         for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
             for one in _list(_value(status, kind)):
                 identity = str(_value(one, "containerID")).rpartition("//")[2]
-                yield (
-                    identity,
-                    (
-                        str(_value(about, "name")),
-                        str(_value(about, "namespace")),
-                        str(_value(one, "name")),
-                        str(_value(one, "image")),
-                    ),
-                )
+                name, namespace = str(_value(about, "name")), str(_value(about, "namespace"))
+                container, image = str(_value(one, "name")), str(_value(one, "image"))
+                yield identity, (name, namespace, container, image)
 
 
 def _value(of: object, name: str) -> object:
@@ -141,15 +133,11 @@ def _listed(message: bytes) -> Iterator[tuple[str, Names]]:
                 labels[entry.get(_FIRST, "")] = entry.get(_SECOND, "")
             else:
                 parts[part] = data
-        yield (
-            parts.get(_ID, b"").decode(errors="replace"),
-            (
-                labels.get("io.kubernetes.pod.name", ""),
-                labels.get("io.kubernetes.pod.namespace", ""),
-                _texts(parts.get(_METADATA, b"")).get(_FIRST, ""),
-                _texts(parts.get(_IMAGE, b"")).get(_FIRST, ""),
-            ),
+        pod, namespace = (
+            labels.get(f"io.kubernetes.pod.{key}", "") for key in ("name", "namespace")
         )
+        name, image = (_texts(parts.get(part, b"")).get(_FIRST, "") for part in (_METADATA, _IMAGE))
+        yield parts.get(_ID, b"").decode(errors="replace"), (pod, namespace, name, image)
 
 
 def _texts(message: bytes) -> dict[int, str]:
@@ -157,7 +145,7 @@ def _texts(message: bytes) -> dict[int, str]:
 
 
 def _call(path: str, root: str, owner: int) -> bytes:
-    """Return the message that a runtime answers an empty one with."""
+    """Return a runtime's answer to an empty message."""
     with Descriptor(walk(path.encode(), {owner}, root=root.encode(), follow_last=False)) as place:
         facts = os.fstat(place)
         if not stat.S_ISSOCK(facts.st_mode) or facts.st_uid != owner:
@@ -191,7 +179,7 @@ class _Answer:
         """Return the message.
 
         Raises:
-            OSError: there is none in time.
+            OSError: it is incomplete, too large or late.
         """
         data = b""
         size = LARGEST_ANSWER_BYTES
@@ -217,7 +205,7 @@ class _Answer:
     def _next(self) -> tuple[int, int, int, bytes]:
         high, low, kind, flags, stream = _FRAME_HEAD.unpack(self._bytes(_FRAME_HEAD.size))
         size = high << 16 | low
-        if size > _LARGEST_FRAME:  # no larger one was allowed
+        if size > _LARGEST_FRAME:  # the settings allow no larger one
             raise OSError("not an answer")
         return kind, flags, stream & 0x7FFFFFFF, self._bytes(size)
 
@@ -239,7 +227,7 @@ def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def _request_head() -> bytes:
-    """Return the request's head: names from HPACK's table, values as they are, nothing to keep."""
+    """Return the request's head: names from HPACK's table, literal values, none to be indexed."""
     post, http = b"\x83", b"\x86"
 
     def text(value: bytes) -> bytes:

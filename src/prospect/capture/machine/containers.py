@@ -1,13 +1,13 @@
 """Control groups of containers → their pods, names and images, as this machine has them on disk.
 
-In order of what is asked: containerd's and CRI-O's descriptions of running containers (the OCI
-runtime's ``config.json``, whose annotations name the pod), Docker's and Podman's own state, the
-links that the kubelet makes in ``/var/log/containers``, and then `container_servers`. Without any
-of them the pod's number in the control group's path still finds its name in ``/var/log/pods``.
+The sources, in this order, are containerd's and CRI-O's descriptions of running containers (the OCI
+runtime's ``config.json``, whose annotations name the pod), Docker's and Podman's state, the links
+that the kubelet makes in ``/var/log/containers``, and then `container_servers`. If all of them
+fail, the pod's number in the control group's path finds its name in ``/var/log/pods``.
 
-Only directories and files that root owns and nobody else can write count, no link is followed, and
-all answers are bounded. Paths are below the root directory of process 1, if that may be entered:
-so a daemon in its own container finds them with `hostPID`.
+Only directories and files that root owns and nobody else can write count. Links are not followed,
+and all answers are bounded. Paths are below the root directory of process 1, if this process may
+enter it: so a daemon in its own container finds them with `hostPID`.
 
 Source: ``pkg/cri/annotations`` (containerd 1.6), ``pkg/annotations`` (CRI-O 1.28), ``types.go`` of
 the kubelet (``io.kubernetes.*`` labels), ``pkg/kubelet/cm`` (names of pods' control groups), and
@@ -29,6 +29,7 @@ from prospect.capture.capture_limits import (
     MOST_LOG_NAMES,
 )
 from prospect.files.walk import walk
+from prospect.light import Descriptor
 from prospect.profile.group_names import ContainerFacts, container_id, pod_id
 
 TYPE_CHECKING = False
@@ -36,17 +37,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-# A container may be a moment older than its description; one that has none is not asked for at
-# each window.
+# A container may be a moment older than its description. This bounds how often one without a
+# description is looked up.
 _ASK_AGAIN_S = 15.0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,511}")
-_CONTAINERD = (
-    "/run/containerd/io.containerd.runtime.v2.task/k8s.io",
-    "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
-)
-_OCI = (
+_DESCRIPTIONS = (
+    "/run/containerd/io.containerd.runtime.v2.task/k8s.io/{}",
+    "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/{}",
     "/run/containers/storage/overlay-containers/{}/userdata",  # CRI-O
     "/var/lib/containers/storage/overlay-containers/{}/userdata",
 )
@@ -59,7 +58,7 @@ _SOCKETS = (
     "/run/cri-dockerd.sock",
 )
 _LOGS, _POD_LOGS = "/var/log/containers", "/var/log/pods"
-# Of annotations and labels: pod, its namespace, the container's name, the image.
+# Annotations and labels: the pod, its namespace, the container's name, the image.
 _KEYS = (
     (
         "io.kubernetes.cri.sandbox-name",
@@ -74,16 +73,16 @@ _KEYS = (
         "io.kubernetes.cri-o.ImageName",
     ),
 )
-# Names that the kubelet and Docker's shim give a pod's own container, which holds its namespaces.
+# The name that the kubelet and Docker's shim give the container that holds a pod's namespaces.
 _SANDBOX = "POD"
 
 
 class ContainerNames:
-    """The names of containers; remembers those that were asked for.
+    """Finds and remembers the names of containers.
 
     Args:
-        root: below which paths are; "" for that of process 1.
-        owner: who must own what is read.
+        root: the directory that has all paths; "" for the root of process 1.
+        owner: the user who must own all files.
         kubelet: URL of the kubelet's pods, "" to ask no kubelet.
     """
 
@@ -96,16 +95,16 @@ class ContainerNames:
         self._asked_at = -_ASK_AGAIN_S
 
     def of(self, paths: list[str]) -> dict[str, ContainerFacts]:
-        """Return what is known of the containers that control groups are of, by their ids."""
+        """Return the known facts about the containers of control groups, by container id."""
         wanted = {found: path for path in paths if (found := container_id(path))}
         now = time.monotonic()
-        for identity in wanted.keys() - self._known.keys():
-            if self._missed.get(identity, 0.0) <= now and (facts := self._on_disk(identity)):
-                self._keep(identity, facts)
-        missing = {
+        new = {
             one for one in wanted.keys() - self._known.keys() if self._missed.get(one, 0.0) <= now
         }
-        if missing:
+        for identity in new:
+            if facts := self._on_disk(identity):
+                self._keep(identity, facts)
+        if missing := new - self._known.keys():
             self._ask_servers(missing, now)
             for identity in missing - self._known.keys():
                 if facts := self._by_pod(wanted[identity]):
@@ -120,16 +119,19 @@ class ContainerNames:
         self._known[identity] = found
 
     def _on_disk(self, identity: str) -> ContainerFacts | None:
-        for place in (*(f"{one}/{identity}" for one in _CONTAINERD), *_filled(_OCI, identity)):
-            annotations = _mapping(self._json(f"{place}/config.json"), "annotations")
+        for place in _DESCRIPTIONS:
+            file = self._json(f"{place.format(identity)}/config.json")
+            annotations = _mapping(file, "annotations")
             for keys in _KEYS:
                 if found := _facts_of(annotations, keys):
                     return found
         return self._of_docker(identity) or self._of_podman(identity) or self._of_logs(identity)
 
     def _of_docker(self, identity: str) -> ContainerFacts | None:
-        """Read Docker's state, which large machines have on a disk apart."""
-        for place in self._roots_of_docker():
+        """Read Docker's state, which large machines have on a separate disk."""
+        chosen = self._json(_DOCKER_SETTINGS).get("data-root")
+        is_path = isinstance(chosen, str) and chosen.startswith("/")
+        for place in (_DOCKER, chosen) if is_path else (_DOCKER,):
             state = self._json(f"{place}/containers/{identity}/config.v2.json")
             if config := _mapping(state, "Config"):
                 image = config.get("Image")
@@ -137,12 +139,6 @@ class ContainerNames:
                 of_pod = _facts_of(_mapping(config, "Labels"), _KEYS[1], image)
                 return of_pod or _facts("", "", name, image)
         return None
-
-    def _roots_of_docker(self) -> Iterator[str]:
-        yield _DOCKER
-        place = self._json(_DOCKER_SETTINGS).get("data-root")
-        if isinstance(place, str) and place.startswith("/"):
-            yield place
 
     def _of_podman(self, identity: str) -> ContainerFacts | None:
         rows = self._parsed(_PODMAN)
@@ -153,7 +149,7 @@ class ContainerNames:
         return None
 
     def _of_logs(self, identity: str) -> ContainerFacts | None:
-        """Find ``POD_NAMESPACE_CONTAINER-ID.log``; the link itself is not followed."""
+        """Find ``POD_NAMESPACE_CONTAINER-ID.log``, without following the link."""
         ending = f"-{identity}.log"
         for name in self._names_in(_LOGS):
             if name.endswith(ending):
@@ -162,29 +158,29 @@ class ContainerNames:
         return None
 
     def _by_pod(self, path: str) -> ContainerFacts | None:
-        """Find ``NAMESPACE_POD_NUMBER``: which of the pod's containers it is remains unknown."""
+        """Find ``NAMESPACE_POD_NUMBER``, which does not name the container."""
         if not (number := pod_id(path)):
             return None
         for name in self._names_in(_POD_LOGS):
             namespace, pod, of = (*name.split("_"), "", "")[:3]
             if of == number:
-                return _facts(pod, namespace, (container_id(path))[:12])
+                return _facts(pod, namespace, container_id(path)[:12])
         return None
 
     def _ask_servers(self, missing: set[str], now: float) -> None:
-        """Ask the container runtime, and the kubelet if that is wanted, but not too often."""
+        """Ask the container runtime, and the kubelet if wanted, every `_ASK_AGAIN_S` at most."""
         if now - self._asked_at < _ASK_AGAIN_S:
             return
         self._asked_at = now
         sockets = [one for one in _SOCKETS if os.path.lexists(f"{self._root}{one}")]
         if not (sockets or self._kubelet):
-            return  # importing what asks would take longer than all else here
+            return  # the import is slow
         try:
             from prospect.capture.machine.container_servers import (  # noqa: PLC0415 - rarely needed
                 containers_of_kubelet,
                 containers_of_runtime,
             )
-        except ImportError:  # a target has files alone
+        except ImportError:  # targets do not have the module
             return
 
         found = containers_of_runtime(sockets, self._root, self._owner)
@@ -202,37 +198,27 @@ class ContainerNames:
         import json  # noqa: PLC0415 - not before COMMAND's start
 
         with suppress(OSError, ValueError, RecursionError):
-            descriptor = self._open(path, os.O_RDONLY)
-            with os.fdopen(descriptor, "rb") as file:
+            with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
                 data = file.read(LARGEST_STATE_BYTES + 1)
             return json.loads(data) if len(data) <= LARGEST_STATE_BYTES else None
         return None
 
     def _names_in(self, path: str) -> Iterator[str]:
-        try:
-            descriptor = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:
-            return
-        try:
-            with os.scandir(descriptor) as entries:
+        with suppress(OSError):
+            flags = os.O_RDONLY | os.O_DIRECTORY
+            with Descriptor(self._open(path, flags)) as fd, os.scandir(fd) as entries:
                 for _, entry in zip(range(MOST_LOG_NAMES), entries, strict=False):
                     yield entry.name
-        except OSError:
-            return
-        finally:
-            os.close(descriptor)
 
     def _open(self, path: str, flags: int) -> int:
         """Open a file or directory that only its owner can have made."""
-        place = walk(path.encode(), {self._owner}, root=self._root.encode(), follow_last=False)
-        try:
+        owners, root = {self._owner}, self._root.encode()
+        with Descriptor(walk(path.encode(), owners, root=root, follow_last=False)) as place:
             facts = os.fstat(place)
             is_plain = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
             if not is_plain or facts.st_uid != self._owner or facts.st_mode & _OTHERS_WRITE:
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))
             return os.open(f"/proc/self/fd/{place}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
-        finally:
-            os.close(place)
 
 
 def _root_of_machine() -> str:
@@ -241,10 +227,6 @@ def _root_of_machine() -> str:
     except OSError:
         return "/"
     return "/proc/1/root"
-
-
-def _filled(places: tuple[str, ...], identity: str) -> Iterator[str]:
-    return (place.format(identity) for place in places)
 
 
 def _make_room(kept: dict[str, Any]) -> None:
@@ -267,7 +249,7 @@ def _facts_of(
 def _facts(
     pod: object, namespace: object, container: object, image: object = ""
 ) -> ContainerFacts | None:
-    """Return what is known, if the names are as the runtime would have made them."""
+    """Return the facts, or None if a runtime cannot have made these names."""
     names = ["" if one == _SANDBOX else one for one in (pod, namespace, container)]
     if not any(names):
         return None
