@@ -120,12 +120,12 @@ def test_a_process_is_looked_at_again_when_it_is_twice_as_old_and_has_used_as_mu
     looks(reader, clock, 20)
     process(7, 3)
     looks(reader, clock, 40)
-    assert reader._texts[7].text == LINE % (0x1000, 0x3000)
+    assert reader._texts[7][1] == LINE % (0x1000, 0x3000)
     process(7, 4)
     looks(reader, clock, 79)
-    assert reader._texts[7].text == LINE % (0x1000, 0x3000)
+    assert reader._texts[7][1] == LINE % (0x1000, 0x3000)
     looks(reader, clock, 80)
-    assert reader._texts[7].text == LINE % (0x1000, 0x5000)
+    assert reader._texts[7][1] == LINE % (0x1000, 0x5000)
 
 
 def test_what_has_ended_is_forgotten_and_its_map_kept(clock, process):

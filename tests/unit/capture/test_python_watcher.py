@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from prospect.capture.kernel import procfs
 from prospect.capture.machine import runtime_processes
 from prospect.capture.machine.mapping_records import MappingRecord
 from prospect.capture.machine.runtime_processes import FirstRuntime, IdleRuntimes, may_be_runtime
@@ -24,6 +25,7 @@ class Processes:
         self.rows = {int(pid.removeprefix("p")): row for pid, row in processes.items()}
         self.rows[RECORDER] = (1, 5, 1000)
         monkeypatch.setattr(runtime_processes, "read_if_there", self.read)
+        monkeypatch.setattr(procfs, "read_if_there", self.read)
         monkeypatch.setattr(runtime_processes, "names_in", lambda path: [path.split("/")[2]])
         # Each question is answered by a new look.
         monkeypatch.setattr(runtime_processes, "_SOON_S", 0.0)

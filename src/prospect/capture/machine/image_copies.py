@@ -1,14 +1,14 @@
-"""Copies of mapped files that will not be there when names are asked for.
+"""Copies of mapped files that may be gone when a report looks for names.
 
 A file is copied when it is first mapped if it is unlinked, on another root or mount namespace than
-ours, in a directory for temporary files, on a file system that is mounted for a while, or newer
-than the recording. A copy, not a descriptor: an open file keeps its file system from being
-unmounted. Of a large file only what names and call chains are read of is copied. Files on FUSE file
-systems are copied, too, by `served_files`.
+the recorder's, in a directory for temporary files, on a removable file system, or newer than the
+recording. It is not held open, because an open file keeps its file system from being unmounted.
+Only the sections for names and call chains of a large file are copied. `served_files` copies files
+on FUSE file systems.
 
-Any other file may be removed, replaced or renamed while the recording goes on. It is held open if
-it is on the file system of ``/`` or ``/usr``, which nobody can unmount, and copied once it has no
-name or another file is at its path. A file on another file system is copied if there is much room.
+Any other file may be removed, replaced or renamed during the recording. It is held open if it is on
+the file system of ``/`` or ``/usr``, which nobody can unmount, and copied once it has no name or
+another file is at its path. A file on another file system is copied if there is much room.
 
 Defined by: the gABI, "Sections"; proc(5).
 """
@@ -37,7 +37,7 @@ from prospect.capture.capture_limits import (
     MOST_SECTIONS,
     MOST_UNLIKELY_BYTES,
 )
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import read_if_there, stat_fields
 from prospect.capture.machine.mapping_records import DELETED
 from prospect.files.mounts import has_other_root, mounts
 from prospect.files.rights import is_trusted
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Range = tuple[int, int]
 
 
-# File systems take their times from a clock of this resolution.
+# The resolution of file systems' times.
 _CLOCK_STEP_NS = 10_000_000
 _TEMPORARY = (b"/tmp/", b"/var/tmp/", b"/dev/shm/", b"/run/")
 _LASTING = ("/", "/usr")
@@ -65,7 +65,7 @@ _ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
 _HEADER = struct.Struct("<40xQ10xHHH")  # e_shoff, e_shentsize, e_shnum, e_shstrndx
 _SECTION = struct.Struct("<II16xQQ")  # sh_name, sh_type, sh_offset, sh_size
 _SHT_NOBITS = 8
-# Sections that names and call chains are read from.
+# The sections for names and call chains.
 _NAMING = frozenset(
     {
         *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".shstrtab", b".gnu.hash", b".hash"),
@@ -78,16 +78,15 @@ _NAMING = frozenset(
 
 
 class ImageCopy(NamedTuple):
-    """A copy of a file, in pieces that follow each other from `at` on in the file of all copies.
+    """A copy of a file: concatenated pieces, from `at` on in the file of all copies.
 
     Attributes:
         file: major and minor number of the device, and inode, as mappings have them.
         build_id: b"" for none.
         path: as mapped.
         pieces: (offset in the file, length).
-        at: where the first piece is.
-        ranges: where it was mapped.
-        modified_ns: when the file was modified, since the epoch.
+        ranges: (start, end) addresses of its mappings.
+        modified_ns: since the epoch.
     """
 
     file: File
@@ -101,16 +100,16 @@ class ImageCopy(NamedTuple):
 
 
 class Copied(Record, frozen=False):
-    """A file while the recording goes on: copied, held open, or neither for lack of room.
+    """A file during the recording: copied, held open, or neither for lack of room.
 
     Attributes:
         facts: without pieces as long as there is no copy.
-        ranges: where it was mapped.
-        owner: the user whose share of the room it takes.
-        largest_whole_bytes: the size up to which it is copied whole.
+        ranges: (start, end) addresses of its mappings.
+        owner: the user whose share of the room a copy takes.
+        largest_whole_bytes: a larger file is copied in part.
         is_served: whether it is on a FUSE file system.
         held_fd: -1 if it is not held open.
-        is_left_out: whether there was no room for a copy, or for one more file held open.
+        is_left_out: whether there was no room for a copy, or for one more open file.
     """
 
     facts: ImageCopy
@@ -132,17 +131,17 @@ class ImageCopies:
         attached: tuple[int, ...] = (),
         family: tuple[int, ...] = (),
     ) -> None:
-        """Copy nothing yet.
+        """Prepare.
 
         Args:
             fd: takes the copies, -1 to copy nothing.
-            begun_ns: when the recording began, since the epoch.
+            begun_ns: the start of the recording, since the epoch.
             attached: processes whose files are copied though they were mapped before.
-            family: the processes whose files, and whose descendants', are copied; none for all.
+            family: only files of these processes and their descendants are copied; () for all.
         """
         self._fd = fd
         self._attached = frozenset(attached)
-        self._family = set(family) if family else None
+        self._family = set(family)
         self._begun_ns = begun_ns - _CLOCK_STEP_NS
         self._considered: set[File] = set()
         self._end = 0
@@ -156,12 +155,12 @@ class ImageCopies:
         self._looked_s = time.monotonic()
         self._lasting = {os.stat(path).st_dev for path in _LASTING if os.path.isdir(path)}
         chosen = os.environb.get(b"TMPDIR", b"").rstrip(b"/")
-        # As ours: COMMAND inherits it.
+        # COMMAND inherits it.
         own = (chosen + b"/",) if chosen.startswith(b"/") else ()
         self._temporary = _TEMPORARY + own
 
     def see(self, mappings: Iterable[MappingRecord]) -> None:
-        """Note where files are mapped; copy those held open that were removed meanwhile."""
+        """Note addresses of files; copy those held open that were removed meanwhile."""
         for mapping in mappings if self._copied else ():
             copied = self._latest.get(mapping.file)
             if copied and len(copied.ranges) < MOST_RANGES:
@@ -176,11 +175,11 @@ class ImageCopies:
     def consider(
         self, mapping: MappingRecord, path_fd: int, build_id: bytes, *, is_new: bool
     ) -> None:
-        """Copy a file that was met first, or has changed, if it will not be there later.
+        """Copy a new or changed file if it may be gone later.
 
         Args:
             path_fd: a descriptor of its path.
-            is_new: whether this content of it is met first.
+            is_new: whether it has not been seen with this content.
 
         Raises:
             OSError: it cannot be read.
@@ -218,15 +217,15 @@ class ImageCopies:
         self._latest[mapping.file] = copied
 
     def is_wanted(self, mapping: MappingRecord) -> bool:
-        """Return whether the file of a mapping is one of those that are copied if needed."""
+        """Return whether the file of a mapping is to be copied if it may be gone later."""
         return self._fd >= 0 and self._belongs(mapping.pid)
 
     def largest_whole_bytes(self, pid: int) -> int:
-        """Return the size up to which files that a process sees are copied whole."""
+        """Return the size up to which files that a process maps are copied whole."""
         return LARGEST_ELSEWHERE_BYTES if has_other_root(pid) else LARGEST_WHOLE_BYTES
 
     def add_served(self, copied: Copied, fd: int) -> None:
-        """Copy a file from a FUSE file system, of which there is a copy in memory.
+        """Keep a file from a FUSE file system, of which `fd` is a copy in memory.
 
         Raises:
             OSError: there is no memory.
@@ -239,7 +238,7 @@ class ImageCopies:
     def finish(
         self, status_at: Callable[[bytes], os.stat_result | None]
     ) -> tuple[list[tuple[Any, ...]], int]:
-        """Return the copies of files that are not at their path any more, or are temporary.
+        """Return the copies of temporary files and of files that are not at their path any more.
 
         Args:
             status_at: gives the status of the file at a path, None for none.
@@ -258,13 +257,13 @@ class ImageCopies:
 
     def _belongs(self, pid: int) -> bool:
         """Return whether a process is of the family, by its living parents."""
-        if self._family is None:
+        if not self._family:
             return True
         line: list[int] = []
         while pid > 1 and pid not in self._family and pid not in line:
             line.append(pid)
-            words = read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-            pid = int(words[1]) if len(words) > 1 else 0
+            fields = stat_fields(f"/proc/{pid}")
+            pid = int(fields[1]) if len(fields) > 1 else 0
         belongs = pid in self._family
         if belongs:
             self._family.update(line)
@@ -282,7 +281,7 @@ class ImageCopies:
         return (facts.size, facts.modified_ns) == (status.st_size, status.st_mtime_ns)
 
     def _may_go(self, mapping: MappingRecord, status: os.stat_result) -> bool:
-        """Return whether a file of our own root may be gone or another one later."""
+        """Return whether a file on the recorder's root may be removed or replaced later."""
         return (
             not status.st_nlink
             or mapping.path.startswith(self._temporary)
@@ -291,7 +290,7 @@ class ImageCopies:
         )
 
     def _is_passing(self, device: tuple[int, int]) -> bool:
-        """Return whether a file system is one that is mounted for a while."""
+        """Return whether a file system is of a kind that is often mounted for a short time."""
         if device not in self._passing:
             every = mounts(read_if_there("/proc/self/mountinfo"))
             there = [one for one in every if one.device == os.makedev(*device)]
@@ -300,7 +299,7 @@ class ImageCopies:
         return self._passing[device]
 
     def _take_held(self, held: Copied) -> None:
-        """Copy a file that was held open, unless it was written to, and close it."""
+        """Copy a file that was held open, unless it has changed, and close it."""
         fd, held.held_fd = held.held_fd, -1
         self._held -= 1
         try:
@@ -313,7 +312,7 @@ class ImageCopies:
             os.close(fd)
 
     def _copy(self, copied: Copied, fd: int, most_bytes: int) -> bool:
-        """Append a file to the copies if there is room; return whether it has names.
+        """Append a file to the copies if there is room; return False if it has no names.
 
         Raises:
             OSError: it cannot be read.
@@ -341,13 +340,13 @@ class ImageCopies:
 
 
 def facts_of(mapping: MappingRecord, build_id: bytes, size: int, modified_ns: int) -> ImageCopy:
-    """Return what is known of a file that was not copied yet."""
+    """Return the facts about a file that is not copied yet."""
     path = mapping.path.removesuffix(DELETED)
     return ImageCopy(mapping.file, build_id, path, size, [], 0, [], modified_ns)
 
 
 def copy_piece(to_fd: int, from_fd: int, offset: int, length: int) -> None:
-    """Write bytes of a file to where another one is.
+    """Copy bytes of a file to the current position of another.
 
     Raises:
         OSError: they cannot be read or written.
@@ -361,10 +360,7 @@ def copy_piece(to_fd: int, from_fd: int, offset: int, length: int) -> None:
 
 
 def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
-    """Return the pieces of an ELF file that are copied, as (offset, length); none of other files.
-
-    Args:
-        largest_whole_bytes: the size up to which it is copied whole.
+    """Return the (offset, length) of the pieces of an ELF file to copy; [] for other files.
 
     Raises:
         OSError: it cannot be read.
@@ -382,7 +378,7 @@ def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
 
 
 def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]]:
-    """Yield name and place of the sections that take space in a file."""
+    """Yield (name, (begin, end)) of the sections that have bytes in a file."""
     table_at, each, count, names_row = _HEADER.unpack_from(header)
     if each < _SECTION.size or not 0 < count <= MOST_SECTIONS or table_at > size:
         return
@@ -401,7 +397,7 @@ def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]
 
 
 def _without(size: int, left_out: Iterable[Range]) -> list[Range]:
-    """Return what is left of a file's bytes, as (offset, length)."""
+    """Return the other bytes of a file, as (offset, length)."""
     pieces = []
     at = 0
     for begin, end in sorted(left_out):

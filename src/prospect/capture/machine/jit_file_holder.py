@@ -1,14 +1,16 @@
-"""The process that holds files in which JITs name their code, from their beginning on.
+"""The process that holds files in which JITs name their code open until the recording ends.
 
-It copies the map files ``perf-PID.map`` of /tmp, and of the /tmp of processes that have another
-root, as they are in the end, and those jitdump files ``jit-PID.dump`` that will not be found later.
-Programs delete their files, containers vanish with their /tmp, numbers of processes are used again:
-an open file stays readable.
+At the end it copies the map files ``perf-PID.map`` of /tmp, and of the /tmp of processes that have
+another root, and those jitdump files ``jit-PID.dump`` that a report cannot find later. Programs
+delete their files, containers vanish with their /tmp, and pids are reused; an open file stays
+readable.
 
-New names are opened as they appear, and every two seconds each process's /tmp is looked up. The
-/tmp of another root is opened anew each time: an open directory keeps it from being unmounted.
-Before files of a place are touched, `Progress` names the place: the recorder gives up a holder that
-is held up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2); inotify(7),
+The holder opens new names as they appear, and looks up each process's /tmp every two seconds. It
+opens the /tmp of another root again each time: an open directory keeps a file system from being
+unmounted. Before it touches files of a place, it writes the place into `Progress`: the recorder
+gives up a holder that is held up.
+
+Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2); inotify(7),
 ``include/uapi/linux/inotify.h``.
 """
 
@@ -31,7 +33,7 @@ from prospect.capture.capture_limits import (
     MOST_NAME_READS,
 )
 from prospect.capture.kernel.perf_syscalls import checked, libc
-from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
+from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there, stat_fields
 from prospect.files.child import Progress, tell
 from prospect.files.mounts import waiting_points
 from prospect.light import Descriptor, monotonic_ns
@@ -46,13 +48,11 @@ _IN_MOVED_TO = 0x80
 _IN_CREATE = 0x100
 _IN_Q_OVERFLOW = 0x4000
 _IN_ONLYDIR = 0x01000000
-_IN_NONBLOCK = os.O_NONBLOCK
-_IN_CLOEXEC = os.O_CLOEXEC
 # i32 wd, u32 mask, u32 cookie, u32 bytes of the name that follows, padded with zeros
 _EVENT = struct.Struct("=iIII")
 _EVENTS_BYTES = 1 << 16
 _SWEEP_S = 2.0
-# How long new files are not looked at after some have been: builds make thousands a second.
+# The pause after each look at new files: builds make thousands a second.
 _PAUSE_S = 0.25
 _OWN_PLACE = 1
 _READ_BYTES = 1 << 20
@@ -64,25 +64,25 @@ _OPEN_HOW = struct.Struct("=QQQ")
 
 
 class DirectoryWatch:
-    """Watches directories; where the kernel does not let it, nothing is ever reported.
+    """Watches directories; if the kernel refuses, it never reports anything.
 
     Attributes:
-        fd: readable when something has appeared, -1 without.
+        fd: readable when a file has appeared, -1 if the kernel refuses.
     """
 
     def __init__(self) -> None:
         self._add = libc().inotify_add_watch
         self._add.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
-        self.fd = libc().inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
+        self.fd = libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)  # IN_NONBLOCK | IN_CLOEXEC
 
     def add(self, path: bytes) -> int:
-        """Watch a directory; return its number, the same by any name, or -1 if it cannot be."""
+        """Watch a directory; return its number, the same by any name, or -1 on failure."""
         if self.fd < 0:
             return -1
         return int(self._add(self.fd, path, _IN_CREATE | _IN_MOVED_TO | _IN_ONLYDIR))
 
     def appeared(self) -> tuple[list[tuple[int, bytes]], bool]:
-        """Return what appeared since the last call, and whether that is all."""
+        """Return (directory, name) of new files since the last call, and whether that is all."""
         found: list[tuple[int, bytes]] = []
         is_all = True
         for _ in range(MOST_NAME_READS if self.fd >= 0 else 0):
@@ -100,7 +100,7 @@ class DirectoryWatch:
         return found, is_all
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -109,14 +109,14 @@ class DirectoryWatch:
 def serve(
     stop_fd: int, result_fd: int, progress: Progress, silent: AbstractSet[int], own_tmp: bytes
 ) -> None:
-    """Hold files until `stop_fd` is at its end; then write what they hold, marshalled.
+    """Hold files until `stop_fd` is at its end; then write their contents, marshalled.
 
     Args:
         stop_fd: a pipe's end.
         result_fd: an empty file.
-        progress: takes what is waited for, and at last the size of the result.
-        silent: places that are left alone, because an earlier holder was held up there.
-        own_tmp: where processes with our root have their files.
+        progress: takes the place that is being touched, and at the end the size of the result.
+        silent: places to leave alone, because an earlier holder was held up there.
+        own_tmp: the directory for files of processes that have the recorder's root.
     """
     holder = JitFileHolder(progress, silent, own_tmp=own_tmp)
     watched = [fd for fd in (stop_fd, holder.fd) if fd >= 0]
@@ -140,18 +140,18 @@ class _Directory(NamedTuple):
     """A watched /tmp.
 
     Attributes:
-        fd: a descriptor of our own; -1 of another root's, which can so be unmounted.
+        fd: a descriptor of the recorder's own /tmp; -1 for another root's, to let it be unmounted.
         place: a mount namespace or _OWN_PLACE.
         path: leads to it while the process in it lives.
     """
 
     fd: int
     place: int
-    path: bytes = b""
+    path: bytes
 
     @property
     def is_own(self) -> bool:
-        """Whether it is that of the recorder itself."""
+        """Whether it is the recorder's."""
         return self.place == _OWN_PLACE
 
 
@@ -161,8 +161,8 @@ class _Held(NamedTuple):
     Attributes:
         fd: readable.
         kind: "map" or "dump".
-        own_pid: the number in its name.
-        pid: the process's number here, 0 as long as it is not known.
+        own_pid: the pid in its name.
+        pid: the process's pid in the recorder's namespace, 0 as long as it is unknown.
     """
 
     fd: int
@@ -176,7 +176,7 @@ class JitFileHolder:
 
     Attributes:
         fd: readable when files have appeared, -1 if the kernel does not report them.
-        limits: sentences about what was not kept.
+        limits: sentences about files that were not kept.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class JitFileHolder:
             progress.at(0)
 
     def look(self) -> None:
-        """Open what appeared, and what else is there."""
+        """Open files that have appeared; from time to time, look into all directories."""
         appeared, is_all = self._watch.appeared()
         for number, name in appeared:
             key = self._numbers.get(number)
@@ -228,7 +228,7 @@ class JitFileHolder:
             directory = self._directories[key]
             self._progress.at(directory.place)
             status = os.fstat(held.fd)
-            # A dump that is still to be found where it was is read there.
+            # Reports read a dump that is still in its place.
             if not held.pid or (held.kind == "dump" and directory.is_own and status.st_nlink):
                 continue
             if status.st_size > min(left, LARGEST_JIT_FILE_BYTES):
@@ -250,7 +250,7 @@ class JitFileHolder:
         return copies
 
     def close(self) -> None:
-        """Let all files go."""
+        """Close all files."""
         self._watch.close()
         for fd in [held.fd for _, held in self._held.values()]:
             os.close(fd)
@@ -262,7 +262,7 @@ class JitFileHolder:
     def _follow(self, path: bytes, place: int) -> tuple[int, int] | None:
         """Watch a directory, unless it is watched already; return its identity."""
         try:
-            # Below another root a link would lead out of it, wherever its owner likes.
+            # A link below another root could lead anywhere outside it.
             link = 0 if place == _OWN_PLACE else os.O_NOFOLLOW
             fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | link)
         except OSError:
@@ -298,17 +298,8 @@ class JitFileHolder:
             raise FileNotFoundError
         return fd
 
-    def _open_in(self, key: tuple[int, int], name: bytes) -> int:
-        """Open a name in a watched directory, as a descriptor of the path only.
-
-        Raises:
-            OSError: it is not there, or is a link.
-        """
-        with Descriptor(self._enter(key)) as entered:
-            return _open_below(entered, name)
-
     def _sweep(self) -> None:
-        """Look into every directory, and find out whose files are in the others' ones."""
+        """Look into every directory, and find the processes of files in other roots."""
         own = next((key for key, one in self._directories.items() if one.is_own), None)
         pids_of: dict[tuple[int, int], list[int]] = {}
         for (place, _), pids in self._roots().items():
@@ -319,24 +310,23 @@ class JitFileHolder:
         for key, directory in self._directories.items():
             self._progress.at(directory.place)
             try:
-                fd = self._enter(key)
+                with Descriptor(self._enter(key)) as fd:
+                    names = names_in(f"/proc/self/fd/{fd}")
             except OSError:
                 continue
-            names = names_in(f"/proc/self/fd/{fd}")
-            os.close(fd)
             for name in names:
                 self._hold(key, os.fsencode(name))
         self._name_owners(pids_of)
 
     def _roots(self) -> dict[tuple[int, str], list[int]]:
-        """Find who has which root, as far as its /tmp may be looked at: {(namespace, root): pids}.
+        """Return {(mount namespace, root): pids} of roots whose /tmp probably does not block.
 
-        The kernel answers from its mount table. That a mount is there is no promise: it may be
-        made the next moment, or be below another one.
+        The kernel's mount tables say so. They are no promise: a mount may be made the next moment,
+        or be below another one.
         """
         waiting: dict[int, frozenset[bytes]] = {}
         found: dict[tuple[int, str], list[int]] = {}
-        # Those of the kernel have no files of a JIT, and are often more than all others.
+        # Kernel threads have no files of a JIT, and are often more than all other processes.
         kernel_threads = set(read_if_there(f"{self._proc}/2/task/2/children").split())
         if read_if_there(f"{self._proc}/2/comm") != b"kthreadd\n":
             kernel_threads.clear()
@@ -359,36 +349,33 @@ class JitFileHolder:
         return found
 
     def _hold(self, key: tuple[int, int], name: bytes) -> None:
-        """Open a file if its name is one that a JIT gives, and if it may be believed."""
+        """Open a file if its name is that of a JIT's file, and its owner may have written it."""
         kind, own_pid = _kind_and_pid(name)
         if not kind:
             return
         directory = self._directories[key]
         self._progress.at(directory.place)
         try:
-            found = self._open_in(key, name)
+            with Descriptor(self._enter(key)) as entered:
+                found = _open_below(entered, name)
+            with Descriptor(found):
+                status = os.fstat(found)
+                identity = status.st_dev, status.st_ino
+                if identity in self._held or not stat.S_ISREG(status.st_mode):
+                    return
+                if directory.is_own and not self._is_believable(status, own_pid):
+                    return
+                if len(self._held) >= MOST_JIT_FILES:
+                    self._left_out += 1
+                    return
+                fd = os.open(f"/proc/self/fd/{found}", _READ)
         except OSError:
             return
-        try:
-            status = os.fstat(found)
-            identity = status.st_dev, status.st_ino
-            if identity in self._held or not stat.S_ISREG(status.st_mode):
-                return
-            if directory.is_own and not self._is_believable(status, own_pid):
-                return
-            if len(self._held) >= MOST_JIT_FILES:
-                self._left_out += 1
-                return
-            fd = os.open(f"/proc/self/fd/{found}", _READ)
-        except OSError:
-            return
-        finally:
-            os.close(found)
         pid = own_pid if directory.is_own else 0
         self._held[identity] = key, _Held(fd, kind, own_pid, pid)
 
     def _name_owners(self, pids_of: dict[tuple[int, int], list[int]]) -> None:
-        """Find the processes of files in other roots, where they have other numbers than here."""
+        """Find the processes of files in other roots, where they may have other pids."""
         for identity, (key, held) in self._held.items():
             if held.pid:
                 continue
@@ -410,11 +397,11 @@ class JitFileHolder:
         return b"".join(parts)
 
     def _is_believable(self, status: os.stat_result, pid: int) -> bool:
-        """Return whether the process wrote the file: anyone may write to /tmp, under any name.
+        """Return whether the process may have written the file: /tmp is open to every user.
 
-        For a process that has ended, its owner's file counts only if we are that owner, and if it
-        was written to since the recording began: /tmp is full of older ones. A file that is older
-        than its process is of another one, which had the same number before.
+        The file of a process that has ended counts only if its owner is the recorder's user, and
+        if it was written to since the recording began: /tmp is full of older ones. A file that is
+        older than its process is of an earlier process with the same pid.
         """
         directory = f"{self._proc}/{pid}"
         owners, since_s = {0, os.geteuid()}, self._begun_s - 1.0
@@ -427,8 +414,6 @@ class JitFileHolder:
 
 
 def _packed(content: bytes) -> str:
-    """Compress a file, as text."""
-    # Few recordings have such files, and importing these takes as long as all else here.
     import base64  # noqa: PLC0415 - few recordings have such files
     import zlib  # noqa: PLC0415 - few recordings have such files
 
@@ -444,7 +429,7 @@ def _kind_and_pid(name: bytes) -> tuple[str, int]:
 
 
 def _innermost_pid(directory: str) -> int:
-    """Return the number that a process has for itself, 0 if it is gone."""
+    """Return the pid of a process in its own namespace, 0 if it has ended."""
     for line in read_if_there(f"{directory}/status").splitlines():
         if line.startswith(b"NSpid:"):
             return int(line.split()[-1])
@@ -452,8 +437,8 @@ def _innermost_pid(directory: str) -> int:
 
 
 def _started_at(directory: str) -> float:
-    """Return when a process began, in seconds since the epoch and rounded down; 0.0 if unknown."""
-    fields = read_if_there(f"{directory}/stat").rpartition(b")")[2].split()
+    """Return the start of a process, in seconds since the epoch, rounded down; 0.0 if unknown."""
+    fields = stat_fields(directory)
     if len(fields) < 20:
         return 0.0
     booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -461,13 +446,13 @@ def _started_at(directory: str) -> float:
 
 
 def _open_below(directory_fd: int, name: bytes) -> int:
-    """Open the path of what has a name in a directory, unless something is mounted there."""
+    """Open the path (O_PATH) of a name in a directory, unless a file system is mounted there."""
     how = _OPEN_HOW.pack(_PATH_ONLY, 0, _RESOLVE_NO_XDEV)
     size = ctypes.c_size_t(len(how))
     fd: int = libc().syscall(ctypes.c_long(_SYS_OPENAT2), directory_fd, name, how, size)
     if fd >= 0:
         return fd
-    # Before Linux 5.6 there is no such call, and some containers forbid it.
+    # Linux before 5.6 does not have the call, and some containers forbid it.
     if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
         return os.open(name, _PATH_ONLY, dir_fd=directory_fd)
     return checked(fd)

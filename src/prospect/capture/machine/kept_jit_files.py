@@ -1,8 +1,8 @@
-"""Files in which JITs name their code, kept from their beginning to the recording's end.
+"""Keeps files in which JITs name their code until the recording ends.
 
 The holder (`jit_file_holder`) is a child: it looks into the /tmp of other processes, where a mount
-may keep it waiting for ever, openly or by a race. One that is held up is left behind, and another
-one goes on without that place. It says in memory that it shares with the recorder what it waits
+may block it for ever, by accident or on purpose. A holder that is held up is abandoned, and another
+continues without that place. Memory that it shares with the recorder names the place that it waits
 for.
 """
 
@@ -12,7 +12,7 @@ import os
 import time
 
 from prospect.capture.capture_limits import JIT_WHOLE_S, MOST_JIT_CHILDREN
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import stat_fields
 from prospect.files.child import Child, Progress, told
 from prospect.light import Closing
 
@@ -25,9 +25,9 @@ class JitFiles(Closing):
     """Keeps the files of one recording.
 
     Attributes:
-        pids: the holders that were started.
+        pids: of all holders.
         used_s: user and system time of those that have ended.
-        limits: sentences about what was not kept.
+        limits: sentences about files that were not kept.
     """
 
     def __init__(self, own_tmp: bytes = b"/tmp") -> None:
@@ -50,7 +50,6 @@ class JitFiles(Closing):
         self._child = Child()
 
         def serve(stop_fd: int) -> None:
-            # Here, not in the recorder: it costs the command nothing.
             from prospect.capture.machine.jit_file_holder import serve  # noqa: PLC0415 - in the child alone
 
             serve(stop_fd, self._result_fd, self._progress, self._silent, self._own_tmp)
@@ -64,9 +63,14 @@ class JitFiles(Closing):
             )
 
     def look(self) -> bool:
-        """Replace a holder that is held up; best after each pass over the rings."""
+        """Replace a holder that is held up, and return whether there was one.
+
+        Call it after each pass over the rings.
+        """
         place = self._progress.late_place
-        if not place or place in self._silent or _runs(self._child.pid):
+        is_late = place and place not in self._silent
+        # A holder that only waits for a CPU, however long, is not held up.
+        if not is_late or stat_fields(f"/proc/{self._child.pid}")[:1] == [b"R"]:
             return False
         if not self._silent:
             self.limits.append(
@@ -82,7 +86,7 @@ class JitFiles(Closing):
         return False
 
     def stop(self) -> None:
-        """Let the holder come to its end, before `collect`."""
+        """Ask the holder to finish, before `collect`."""
         self._child.stop()
 
     def collect(self) -> list[dict[str, Any]]:
@@ -90,7 +94,7 @@ class JitFiles(Closing):
         self._child.stop()
         until_s = time.monotonic() + JIT_WHOLE_S
         while not self._progress.result_bytes and self._child.pid and time.monotonic() < until_s:
-            self._child.reap(0.002)  # the result is there before its end
+            self._child.reap(0.002)  # the result may come long before its end
             if self.look():
                 self._child.stop()
         if not self._progress.result_bytes:
@@ -107,10 +111,10 @@ class JitFiles(Closing):
         return copies
 
     def close(self) -> None:
-        """Leave nothing behind that can be ended.
+        """End all holders that can be ended.
 
-        A holder that has told its result ends in its own time: the kernel takes 11 to 25 ms to
-        forget what it watched, and a file that it lets go of may hold it up.
+        This does not wait for a holder that has written its result: the kernel takes 11 to 25 ms to
+        remove its watches, and a file that it closes may hold it up.
         Source: ``fs/notify/mark.c`` (Linux 6.18), fsnotify_wait_marks_destroyed().
         """
         if self._told_s is None:
@@ -125,8 +129,3 @@ class JitFiles(Closing):
         if self._result_fd >= 0:
             os.close(self._result_fd)
             self._result_fd = -1
-
-
-def _runs(pid: int) -> bool:
-    """Return whether a process waits for a CPU only, be it for long."""
-    return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"R"]

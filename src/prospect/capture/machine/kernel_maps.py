@@ -1,6 +1,6 @@
 """MMAP records and build ids of the running kernel and its modules, as perf synthesises them.
 
-They are from /proc/kallsyms (its first lines), /proc/iomem, /proc/modules, /sys/kernel/notes and
+The sources are /proc/kallsyms (its first lines), /proc/iomem, /proc/modules, /sys/kernel/notes and
 /sys/module.
 
 Defined by: ``tools/perf/util/synthetic-events.c`` for the names that perf's reports look for;
@@ -15,6 +15,7 @@ from prospect.abi import constants as abi
 from prospect.abi.recorded_facts import BuildId
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.synthesis import kernel_map_record
+from prospect.light import Descriptor
 from prospect.records import NamedTuple
 
 KERNEL_NAME = b"[kernel.kallsyms]"
@@ -25,7 +26,7 @@ _NT_GNU_BUILD_ID = 3
 
 
 class KernelMaps(NamedTuple):
-    """Records of the kernel's text and modules, build ids, and what could not be known."""
+    """Records of the kernel's text and modules, build ids, and sentences about hidden facts."""
 
     records: bytes
     build_ids: tuple[BuildId, ...]
@@ -33,7 +34,7 @@ class KernelMaps(NamedTuple):
 
 
 def read_kernel_maps(root: str = "") -> KernelMaps:
-    """Read where kernel code is.
+    """Read the addresses of kernel code.
 
     Args:
         root: prefix of /proc, /sys and /lib, for tests.
@@ -68,7 +69,7 @@ def read_kernel_maps(root: str = "") -> KernelMaps:
 def gnu_build_id(notes: bytes) -> bytes:
     """Return the build id among ELF notes, empty if there is none or the notes are damaged.
 
-    Source: ELF gABI, "Note Section"; 4-byte alignment as the kernel's own notes have it.
+    Source: ELF gABI, "Note Section"; the kernel's notes are aligned to 4 bytes.
     """
     at = 0
     while at + 12 <= len(notes):
@@ -99,7 +100,7 @@ def _reference_symbol(root: str) -> tuple[bytes, int]:
 
 
 def _text_length(root: str, start: int) -> int:
-    """Return the length of the kernel's text, up to the end of memory where that is hidden.
+    """Return the length of the kernel's text, up to the end of memory if that is hidden.
 
     /proc/iomem has it in one line; reading all of kallsyms for _etext costs 30 ms.
     """
@@ -126,9 +127,10 @@ def _modules(root: str) -> list[tuple[int, int, bytes, bytes]]:
     files = _module_files(root)
     modules = []
     for row, (start, size, name) in enumerate(loaded):
-        # The size counts data that is elsewhere (since Linux 6.4), so it may reach into the next.
-        end = min(start + size, loaded[row + 1][0] if row + 1 < len(loaded) else start + size)
-        modules.append((start, end - start, name, files.get(name, b"[" + name + b"]")))
+        # The size includes data elsewhere (since Linux 6.4), so it may reach into the next module.
+        following = loaded[row + 1][0] if row + 1 < len(loaded) else start + size
+        length = min(size, following - start)
+        modules.append((start, length, name, files.get(name, b"[" + name + b"]")))
     return modules
 
 
@@ -146,21 +148,16 @@ def _module_files(root: str) -> dict[bytes, bytes]:
 
 
 def _vdso_build_id() -> bytes:
-    """Return the build id of the vdso, read from this process's own copy."""
+    """Return the build id of the vdso, from this process's copy."""
     for line in read_if_there("/proc/self/maps").splitlines():
         if not line.endswith(b"[vdso]"):
             continue
         begin, end = (int(word, 16) for word in line.partition(b" ")[0].split(b"-"))
         try:
-            fd = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+            with Descriptor(os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)) as fd:
+                image = os.pread(fd, end - begin, begin)
         except OSError:
             return b""
-        try:
-            image = os.pread(fd, end - begin, begin)
-        except OSError:
-            return b""
-        finally:
-            os.close(fd)
         # The image is small and its notes come before its code: look for the note's header.
         at = image.find(b"\x03\0\0\0GNU\0")
         return gnu_build_id(image[at - 8 :]) if at >= 8 else b""

@@ -1,21 +1,21 @@
-"""What is read of processes while they run: whole memory maps, and the waits for CPU limits.
+"""Reads memory maps of running processes, and how long CPU limits made them wait.
 
-Read are the newest text of /proc/PID/maps of each process, for the recording's description, its
-process group and session of that time, which no record reports, and how long CPU limits kept the
+For the recording's description it reads the newest text of each process's /proc/PID/maps, its
+process group and session at that time, which no record reports, and how long CPU limits kept the
 chosen processes from running.
 
-The kernel could write a record for each mapping of data (``attr.mmap_data``), but none for an
-unmapping: a program that maps and unmaps buffers would fill the rings, and the mappings at its end
-would not be known. So maps are read, and not those of every process: one that COMMAND started is
-looked at 20 ms after it mapped code, then as it grows twice as old, and its map is read if it has
-used the CPU since. Its children are watched from then on: those that only fork map no code. All
-others are looked at once, at the end. COMMAND aside, looks take at most 3 ms of CPU time and 0.05 %
-of the time that goes by.
+The kernel could write a record for each mapping of data (``attr.mmap_data``), but writes none for
+an unmapping: a program that maps and unmaps buffers would fill the rings, and its last mappings
+would be unknown. So this module reads maps, but not of every process at once. It looks at a process
+that COMMAND started 20 ms after this mapped code, then each time that its age has doubled, and
+reads its map if it has used the CPU since. From then on it also watches the children, as those that
+only fork map no code. It looks at all other processes once, at the end. Apart from COMMAND's, looks
+take at most 3 ms of CPU time and 0.05 % of the elapsed time.
 
-A control group has so much CPU time in each period (cpu.max, cpu.cfs_quota_us). A process whose
-group has used it up waits though CPUs may be idle; the scheduler reports it as runnable. The
-counters of a group and of its parents are read when a process is first seen in it, and again until
-the end.
+A control group may use a limited CPU time in each period (cpu.max, cpu.cfs_quota_us). A process
+whose group has used it up waits even if CPUs are idle; the scheduler reports it as runnable. This
+module reads the counters of a group and of its parents when it first sees a process in it, and
+again until the end.
 
 Defined by: proc(5); ``fs/proc/task_mmu.c``; cgroups(7); ``cpu.stat`` in
 ``Documentation/admin-guide/cgroup-v2.rst`` and ``Documentation/scheduler/sched-bwc.rst``
@@ -66,25 +66,16 @@ _LEAST_TICKS = 1
 _QUICKLY = 1
 
 
-class MapText(NamedTuple):
-    """The text of /proc/PID/maps at `read_ns`, in CLOCK_MONOTONIC."""
-
-    pid: int
-    read_ns: int
-    text: bytes
-
-
 class _Watched(NamedTuple):
-    """A process that is looked at: how long until the next look, and its ticks at the last one."""
+    """A watched process: the time from one look to the next, and its ticks at the last look."""
 
     wait_ns: int
     ticks: int
 
 
-def sooner(one_ms: int | None, other_ms: int | None) -> int | None:
-    """Return the shorter wait, of which None is the longest."""
-    waits = [wait_ms for wait_ms in (one_ms, other_ms) if wait_ms is not None]
-    return min(waits) if waits else None
+def shortest_wait(*waits_ms: int | None) -> int | None:
+    """Return the shortest wait; None is for ever."""
+    return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
 
 class MapReader:
@@ -96,10 +87,10 @@ class MapReader:
         """Prepare.
 
         Args:
-            command_pid: COMMAND, whose map is read whether or not it has used the CPU; -1 for none,
-                where mappings of code are watched.
-            attached: processes that were attached to; without these and COMMAND, limits of
-                all processes are wanted.
+            command_pid: COMMAND, whose map is read even if it has not used the CPU; -1 for none,
+                which watches every process that maps code.
+            attached: processes that the recording attached to; without these and COMMAND, limits
+                of all processes are wanted.
         """
         self._command_pid = command_pid
         self._proc = proc
@@ -110,7 +101,8 @@ class MapReader:
         self._watched: dict[int, _Watched] = {}
         self._due: list[tuple[int, int]] = []
         self._ticks_before: Mapping[int, int] = {}
-        self._texts: dict[int, MapText] = {}
+        # pid → when its map was read, and the text
+        self._texts: dict[int, tuple[int, bytes]] = {}
         self._groups: dict[int, tuple[int, int, int]] = {}
         self._names: ContainerNames | None = None
         self._containers: dict[str, tuple[str, ...]] = {}
@@ -119,7 +111,7 @@ class MapReader:
         self._began_ns = monotonic_ns()
 
     def see(self, pids: Iterable[int]) -> None:
-        """Watch processes from now on: they map code, or are asked for by name."""
+        """Watch processes from now on, which map code or are chosen by pid."""
         now_ns = monotonic_ns()
         pids = set(pids)
         # COMMAND and its scripts may join another group before they execute the next program.
@@ -132,20 +124,20 @@ class MapReader:
             heapq.heappush(self._due, (now_ns + (0 if is_command else _FIRST_LOOK_NS), pid))
 
     def see_before(self, ticks: Mapping[int, int]) -> None:
-        """Keep what CPU time processes had used as recording began, in ticks, for the end."""
+        """Keep the CPU time that processes had used as recording began, in ticks, for the end."""
         self._ticks_before = ticks
         if not self._family:
             self._limits.see(ticks)
         self._name_containers()
 
     def wait_ms(self) -> int | None:
-        """Return how long until there is something to look at, None without."""
+        """Return the time until the next look, None if there is none."""
         wait_ms = None
         if self._due:
             wait_ns = self._due[0][0] - monotonic_ns()
             least_ns = 0 if self._may_spend() else _FIRST_LOOK_NS
             wait_ms = max(wait_ns, least_ns) // 1_000_000 + 1
-        return sooner(wait_ms, self._limits.wait_ms())
+        return shortest_wait(wait_ms, self._limits.wait_ms())
 
     def look(self) -> None:
         """Look at the processes that are due."""
@@ -162,10 +154,10 @@ class MapReader:
             self._spent_ns = spent_ns + time.thread_time_ns() - began_ns
 
     def finish(self, fd: int, of_files: tuple[object, ...] = ((), 0, ())) -> None:
-        """Look at all that still run a last time; write what `MappedFiles.finish` reads.
+        """Look at all running processes a last time; write what `MappedFiles.finish` reads.
 
         Args:
-            of_files: see `ImageCopies.finish` and `FileReader.finish`, written with it.
+            of_files: results of `ImageCopies.finish` and `FileReader.finish`, to be written too.
         """
         limits = self._limits.finish()
         self._name_containers()
@@ -174,22 +166,21 @@ class MapReader:
             if monotonic_ns() > until_ns:
                 break
             known = self._watched.get(pid)
-            # A process that existed before the run is not worth its map if reports leave it out.
+            # Reports leave out a process from before the run that has hardly used the CPU.
             least = known.ticks if known else self._ticks_before[pid] + _LEAST_TICKS
             stat = self._stat(pid)
             if stat and stat.ticks > least:
                 self._read(pid)
-        texts = self._texts.values()
-        rows = [(one.pid, one.read_ns, len(one.text)) for one in texts]
-        packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
-        # If files may not grow so large, the recording, which would hold it, cannot either.
+        rows = [(pid, read_ns, len(text)) for pid, (read_ns, text) in self._texts.items()]
+        packed = zlib.compress(b"".join(text for _, text in self._texts.values()), _QUICKLY)
+        # If files may not grow so large, the recording cannot have this either.
         try:  # noqa: SIM105 - contextlib takes 2 ms to import
             tell(fd, (rows, packed, self._groups, limits, of_files, self._containers))
         except OSError:
             pass
 
     def _name_containers(self) -> None:
-        """Look up the containers that there are; those that have ended keep their names."""
+        """Look up the names of running containers; keep the names of those that have ended."""
         until_ns = monotonic_ns() + _CONTAINERS_NS
         for _, path in control_groups():
             if monotonic_ns() > until_ns:
@@ -209,7 +200,7 @@ class MapReader:
 
     def _look_at(self, pid: int, now_ns: int) -> None:
         watched = self._watched.pop(pid)
-        # Most have ended by now; this is the cheapest way to see it.
+        # Most processes have ended by now; this is the cheapest check.
         try:
             os.kill(pid, 0)
         except OSError:
@@ -225,11 +216,11 @@ class MapReader:
         wait_ns = min(2 * watched.wait_ns, LONGEST_WAIT_NS)
         self._watched[pid] = _Watched(wait_ns, stat.ticks if is_changed else watched.ticks)
         heapq.heappush(self._due, (now_ns + watched.wait_ns, pid))
-        # Those of the main thread; a kernel without CONFIG_PROC_CHILDREN has no such file.
+        # Children of the main thread; a kernel without CONFIG_PROC_CHILDREN has no such file.
         self.see(map(int, read_if_there(f"{self._proc}/{pid}/task/{pid}/children").split()))
 
     def _is_wanted(self, pid: int, parent_pid: int) -> bool:
-        """Return whether COMMAND is among a process's parents."""
+        """Return whether a process descends from COMMAND, or there is no COMMAND."""
         if self._command_pid < 0 or pid in self._family:
             return True
         line = [pid]
@@ -249,25 +240,25 @@ class MapReader:
             stat = parse_stat(read_short(f"{self._proc}/{pid}/stat"))
         except (OSError, ValueError):
             return None
-        # Unknown if it has ended, or is in another pid namespace.
+        # They are 0 if it has ended, or is in another pid namespace.
         is_known = min(stat.pgrp, stat.session) > 0
         if is_known and (pid in self._groups or len(self._groups) < MOST_PROCESS_GROUPS):
             self._groups[pid] = stat.pgrp, stat.session, monotonic_ns()
         return stat
 
     def _read(self, pid: int) -> bool:
-        """Keep the map of a process; return whether it is there."""
+        """Keep the map of a process; return False if it has none any more."""
         try:
             text = read_maps(pid, self._proc, MOST_MAP_BYTES)
         except OSError:
             return False
         if not text:
             return False  # it is about to end
-        before = self._texts.get(pid)
-        size = self._bytes + len(text) - (len(before.text) if before else 0)
+        _, before = self._texts.get(pid, (0, b""))
+        size = self._bytes + len(text) - len(before)
         if len(text) < MOST_MAP_BYTES and size <= MOST_PACKED_BYTES:
             self._bytes = size
-            self._texts[pid] = MapText(pid, monotonic_ns(), text)
+            self._texts[pid] = monotonic_ns(), text
         return True
 
 
@@ -275,7 +266,7 @@ _LOOK_NS = 1_000_000_000
 
 
 class CpuStat(NamedTuple):
-    """The counters of a group, or what they gained."""
+    """The counters of a group, or the differences of two readings."""
 
     periods: int
     throttled: int
@@ -290,7 +281,7 @@ class _Hierarchy(NamedTuple):
 
 
 class _Group:
-    """A group that is followed."""
+    """A control group whose counters are read."""
 
     def __init__(self, first: CpuStat) -> None:
         self.first = self.last = first
@@ -298,7 +289,7 @@ class _Group:
 
 
 class CpuLimits:
-    """Follows the groups of some processes."""
+    """Reads the counters of the control groups of some processes."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -307,15 +298,13 @@ class CpuLimits:
         self._looked_ns = 0
 
     def see(self, pids: Iterable[int]) -> None:
-        """Follow the groups that processes are in now, and the parents of these groups."""
-        if not (self._version_1 or self._version_2):
-            return
-        for pid in pids:
+        """Read the groups that processes are in now, and the parents of these groups."""
+        for pid in pids if self._version_1 or self._version_2 else ():
             for hierarchy, path in self._places(read_if_there(f"{self._proc}/{pid}/cgroup")):
                 self._see(hierarchy, path, pid)
 
     def wait_ms(self) -> int | None:
-        """Return how long until the next look, None while no group has a limit."""
+        """Return the time until the next look, None while no group has a limit."""
         if not any(group and group.last.periods for group in self._groups.values()):
             return None
         return max(self._looked_ns + _LOOK_NS - monotonic_ns(), 0) // 1_000_000 + 1
@@ -326,7 +315,7 @@ class CpuLimits:
             self._read()
 
     def finish(self) -> list[ThrottledRow]:
-        """Return the groups that a limit was enforced on meanwhile."""
+        """Return the groups whose limit was enforced meanwhile."""
         self._read()
         found: list[ThrottledRow] = []
         for (_, path), group in self._groups.items():
@@ -345,7 +334,7 @@ class CpuLimits:
                 group.last = now
 
     def _places(self, membership: bytes) -> Iterable[tuple[_Hierarchy, str]]:
-        """Yield the hierarchies that a process's limits are in, and its group there."""
+        """Yield the hierarchies with a process's limits, and its group in each."""
         for line in _text(membership).splitlines():
             number, controllers, path = (*line.split(":", 2), "", "")[:3]
             if self._version_1 and "cpu" in controllers.split(","):
@@ -374,7 +363,7 @@ class CpuLimits:
 
 
 def cpu_stat(text: bytes) -> CpuStat | None:
-    """Return the counters that a file of either version has; None of a group without limits."""
+    """Return the counters in a group's file of either version; None if it has no limit."""
     words = dict(line.split(b" ", 1) for line in text.splitlines() if b" " in line)
     try:
         if b"throttled_usec" in words:
@@ -395,7 +384,7 @@ def _counters(hierarchy: _Hierarchy, path: str) -> bytes:
 
 
 def _hierarchies(mountinfo: bytes) -> tuple[_Hierarchy | None, _Hierarchy | None]:
-    """Return where version 1 has its controller "cpu", and where version 2 is."""
+    """Return the mounted hierarchy of version 1 with the controller "cpu", and of version 2."""
     version_1 = version_2 = None
     for mount in mounts(mountinfo):
         found = _Hierarchy(_text(mount.root), _text(mount.point))

@@ -1,11 +1,11 @@
 """The process that reads the build ids of mapped files, as soon as they are mapped, and whole maps.
 
-A file is identified by the device and inode of its MMAP2 record. It is opened where the process has
-it mapped (``/proc/PID/map_files``, for root), as the process's executable, or at its path, for
-other users below the process's root too, if device and inode are the recorded ones there. It is
-read once, and again if its size, or its time of modification or change, is another when it is
-mapped again. A file on a FUSE file system, whose server could make the reader wait for ever, is
-read by a child (`served_files`) if it would be copied.
+Device and inode of its MMAP2 record identify a file. The reader opens it through the mapping
+(``/proc/PID/map_files``, for root), as the process's executable, or at its path, for other users
+also below the process's root, if device and inode there are the recorded ones. It reads the file
+once, and again if size, modification time or change time differ when the file is mapped again. A
+FUSE file system's server could block the reader for ever: a child (`served_files`) reads files from
+there that are to be copied.
 
 Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".
 """
@@ -29,7 +29,7 @@ from prospect.capture.capture_limits import (
 )
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
-from prospect.capture.machine.map_reader import MapReader, sooner
+from prospect.capture.machine.map_reader import MapReader, shortest_wait
 from prospect.capture.machine.mapping_records import DELETED, MappingRecord, drained, mapped_links
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.runtime_processes import FirstRuntime, JvmNews
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     File = tuple[int, int, int]
     Identity = tuple[int, int, int, bytes]
 
-# How long mappings gather before they are looked at: a build makes thousands a second.
+# The time in which mappings gather before a look: a build makes thousands a second.
 _GATHER_S = 0.02
 _FRESH_S = 1.0
 _PATH_ONLY = os.O_PATH | os.O_CLOEXEC
@@ -70,14 +70,14 @@ _SEGMENTS = {_ELF64: struct.Struct("<I4xQ16xQ16x"), _ELF32: struct.Struct("<II8x
 
 
 class _Version(NamedTuple):
-    """A file as it was when it was last looked at.
+    """A file as it was at the last look.
 
     Attributes:
         row: in the results.
-        identity: size, times of modification and change; on FUSE also the path: the next file
-            system that is mounted may get the same number, and give its files the same inodes.
+        identity: size, times of modification and change; on FUSE also the path, because the next
+            file system may get the same device number, and its files the same inodes.
         build_id: b"" for none.
-        until_ns: when it was looked at.
+        until_ns: the time of the look.
     """
 
     row: int
@@ -90,10 +90,10 @@ class _OnFuse(Record, frozen=False):
     """A file on a FUSE file system, by one of its paths.
 
     Attributes:
-        mappings: since it was asked for, until the answer.
-        is_awaited: whether there is no answer yet.
-        answered_s: when the last answer came.
-        failures: answers without content.
+        mappings: those between the question and its answer.
+        is_awaited: whether a question has no answer yet.
+        answered_s: the time of the last answer.
+        failures: the number of answers without content.
     """
 
     mappings: list[MappingRecord]
@@ -103,17 +103,17 @@ class _OnFuse(Record, frozen=False):
 
 
 class Watched(NamedTuple):
-    """The processes whose maps are read, and a reader of news that Python runs.
+    """The processes whose maps and files are read, and descriptors that take the results.
 
     Attributes:
         command_pid: COMMAND, -1 for none.
-        is_chosen: whether only some tasks are followed.
+        is_chosen: whether the recording follows only some tasks.
         python_fd: a pipe's end that takes a byte once Python runs, -1 for none.
-        attached: processes that were attached to.
+        attached: processes that the recording attached to.
         jvms_fd: a pipe's end that takes the processes that map HotSpot, -1 for none.
-        copies_fd: a file that takes copies of files that will be gone, -1 for none.
-        begun_ns: when the recording began, since the epoch.
-        of_all: whether those of every process are copied, not of COMMAND and `attached` only.
+        copies_fd: takes copies of files that may be gone later, -1 to copy none.
+        begun_ns: the start of the recording, since the epoch.
+        of_all: whether files of every process are copied, not of COMMAND and `attached` only.
     """
 
     command_pid: int
@@ -138,9 +138,8 @@ def serve(
     Args:
         rings: by the descriptor of their event.
         stop_fd: a pipe's end.
-        before_fds: a pipe that says how long the list of files mapped before is, and
-            where that list is; what is read of maps is written there.
-        watched: whose maps are read.
+        before_fds: a pipe that is readable once there is a list of files mapped before, and the
+            file with that list, which also takes the maps.
     """
     family = tuple(filter(lambda pid: pid > 0, (watched.command_pid, *watched.attached)))
     family = () if watched.of_all else family
@@ -161,12 +160,13 @@ def serve(
         poll.register(fd, select.POLLIN)
     is_over = False
     while not is_over:
-        wait_ms = sooner(maps.wait_ms(), python.wait_ms())
-        ready = _ready(poll, sooner(wait_ms, served.wait_ms() if served else None), before_fd)
+        served_ms = served.wait_ms() if served else None
+        wait_ms = shortest_wait(maps.wait_ms(), python.wait_ms(), served_ms)
+        ready = _ready(poll, wait_ms, before_fd)
         is_over = stop_fd in ready
         sent = _sent_before(before_fd, before) if before_fd in ready else None
         mappings = list(drained(rings.values(), found))
-        # First: until what reads its frames is loaded, Python has none.
+        # First, because Python frames are missing until their reader is loaded.
         if sent:
             python.see_before(sent[2])
         python.look(mappings, is_all=not found.counts().lost)
@@ -190,12 +190,11 @@ def serve(
 
 
 def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
-    """Wait; return which descriptors are ready. Those whose CPU or process is gone are forgotten.
+    """Wait; return the ready descriptors, and unregister those whose CPU or process is gone.
 
     Args:
-        poll: knows the descriptors.
-        wait_ms: how long at most, None for ever.
-        once_fd: one that is ready once.
+        wait_ms: None for ever.
+        once_fd: is unregistered once it is ready.
     """
     ready = poll.poll(wait_ms)
     for fd, what in ready:
@@ -207,26 +206,22 @@ def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
 def _sent_before(
     before_fd: int, before: int
 ) -> tuple[list[tuple[Any, ...]], dict[int, int], list[int], list[int]]:
-    """Return what the recorder found; nothing if it ended before it sent that."""
+    """Return the arguments of `MappedFiles.look_at`; nothing if the recorder ended before."""
     os.read(before_fd, NUMBER_BYTES)
-    nothing: tuple[Any, ...] = [], {}, [], []
-    sent: tuple[list[tuple[Any, ...]], dict[int, int], list[int], list[int]]
-    sent = told(before) or nothing
+    files, ticks, pythons, jvms = told(before) or ([], {}, [], [])
     os.ftruncate(before, 0)
-    return sent
+    return files, ticks, pythons, jvms
 
 
 def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
-    """Give the mappings that the recorder found."""
     for major, minor, inode, pid, *fields in rows:
         one = Map(*fields)
-        yield MappingRecord(
-            (major, minor, inode), pid, one.start, one.start + one.length, one.name, 0, 0
-        )
+        end = one.start + one.length
+        yield MappingRecord((major, minor, inode), pid, one.start, end, one.name, 0)
 
 
 class FileReader:
-    """Knows the files that were mapped so far."""
+    """Reads each mapped file once."""
 
     def __init__(
         self,
@@ -234,10 +229,10 @@ class FileReader:
         copies: ImageCopies | None = None,
         served: ServedFiles | None = None,
     ) -> None:
-        """Know none.
+        """Prepare.
 
         Args:
-            copies: takes files that may be gone, None for none.
+            copies: takes files that may be gone later, None for none.
             served: reads files on FUSE file systems, None to leave these out.
         """
         self._found = found
@@ -249,7 +244,7 @@ class FileReader:
         self._asked: dict[tuple[File, bytes], _OnFuse] = {}
 
     def look(self, mappings: Iterator[MappingRecord]) -> None:
-        """Look at the files of some mappings, each once: the newest is likeliest to be there."""
+        """Look at each file of some mappings once, by the newest: that most likely still exists."""
         newest: dict[File, MappingRecord] = {}
         first_ns: dict[File, int] = {}
         ranges = []
@@ -269,7 +264,7 @@ class FileReader:
             self._take_served(self._served)
 
     def finish(self) -> list[int]:
-        """Take the last answers about files on FUSE file systems; return the children that read."""
+        """Take the last answers about files on FUSE file systems; return the reading children."""
         if not self._served:
             return []
         until_s = time.monotonic() + SERVED_LAST_WORD_S
@@ -281,7 +276,7 @@ class FileReader:
         return self._served.pids
 
     def status_at(self, path: bytes) -> os.stat_result | None:
-        """Return the status of the file at a path of our root, None for none."""
+        """Return the status of the file at a path of the reader's root, None for none."""
         try:
             return None if self._mounts.are_served(path) else os.stat(path)
         except (OSError, ValueError):
@@ -295,7 +290,7 @@ class FileReader:
             return
         try:
             status = os.fstat(fd)
-            # A user can set back the time of modification of a file.
+            # A user can set back a file's modification time, not its change time.
             identity = status.st_size, status.st_mtime_ns, status.st_ctime_ns, b""
             known = self._versions.get(mapping.file)
             build_id = b""
@@ -314,13 +309,11 @@ class FileReader:
     def _note(
         self, mapping: MappingRecord, first_ns: int, identity: Identity, build_id: bytes
     ) -> bool:
-        """Note what a file holds now; return whether that is new."""
+        """Note the content of a file; return whether that is new."""
         known = self._versions.get(mapping.file)
         now_ns = monotonic_ns()
-        is_same = known is not None and known.identity == identity
-        # It may have been renamed or unlinked, or its mode changed.
-        is_same |= bool(build_id) and known is not None and known.build_id == build_id
-        if known and is_same:
+        # With the same build id, it was renamed or unlinked, or its mode changed.
+        if known and (known.identity == identity or (build_id and known.build_id == build_id)):
             self._found.extend(known.row, now_ns)
             self._versions[mapping.file] = known._replace(identity=identity, until_ns=now_ns)
             return False
@@ -334,7 +327,7 @@ class FileReader:
         return True
 
     def _ask(self, mapping: MappingRecord, first_ns: int, served: ServedFiles) -> bool:
-        """Have a file on a FUSE file system read; return False if it is none or will not be."""
+        """Have a file read if it is on a FUSE file system; return False if it will not be."""
         key = mapping.file, mapping.path
         file = self._asked.get(key) or _OnFuse([])
         if file.is_awaited:
@@ -360,7 +353,7 @@ class FileReader:
         return file.is_awaited
 
     def _take_served(self, served: ServedFiles) -> None:
-        """Take what was read of files on FUSE file systems; have others read."""
+        """Take answers about files on FUSE file systems; start reading others."""
         for one in served.answers():
             mapping = one.asked.mapping
             file = self._asked[mapping.file, mapping.path]
@@ -376,7 +369,7 @@ class FileReader:
         served.start()
 
     def _note_served(self, one: ServedFile) -> None:
-        """Note what a file on a FUSE file system holds, and keep a copy of it if that is new.
+        """Note the content of a file on a FUSE file system, and keep a copy if it is new.
 
         Raises:
             OSError: it was not read, or there is no memory.
@@ -396,10 +389,10 @@ class FileReader:
             self._copies.add_served(one.as_copied(answer, build_id), one.fd)
 
     def _valid_since(self, identity: Identity, known: _Version | None, now_ns: int) -> int:
-        """Return since when a file has held what it holds.
+        """Return the time since which a file has its content.
 
-        A file that was seen before with other contents shows it not by its time of modification,
-        which `cp -p` sets, but its time of change, which nobody can set.
+        For a file that had other content before, this takes the change time, which nobody can set,
+        because `cp -p` sets the modification time.
         """
         _, modified_ns, changed_ns, _ = identity
         if known:
@@ -409,10 +402,10 @@ class FileReader:
 
 
 class Mounts:
-    """Opens mapped files, on file systems that cannot hold the reader up."""
+    """Opens mapped files on file systems that cannot block the reader."""
 
     def __init__(self) -> None:
-        # (major, minor) → when it was last seen to be that of a file system without a server
+        # (major, minor) → the last time when it was that of a file system without a server
         self._plain: dict[tuple[int, int], float] = {}
         # st_dev of files by the device of their mappings: btrfs and overlayfs have two.
         self._devices: dict[tuple[int, int], set[int]] = {}
@@ -447,18 +440,19 @@ class Mounts:
         return -1
 
     def _places(self, mapping: MappingRecord) -> Iterator[tuple[bytes, bool]]:
-        """Return the places to look at, and whether each is a path, which can name any file."""
+        """Yield the places to look at, and whether each is a path, which can name any file."""
         yield from ((link, False) for link in mapped_links(mapping))
-        if mapping.path.startswith(b"/") and not self.are_served(mapping.path):
+        if not mapping.path.startswith(b"/"):
+            return
+        if not self.are_served(mapping.path):
             yield mapping.path, True
-        # Users have no map_files. Their own processes cannot lead them to what others serve.
-        if os.geteuid() and mapping.path.startswith(b"/"):
-            path = mapping.path.removesuffix(DELETED)
-            if not self.are_served(path, mapping.pid):
-                yield b"/proc/%d/root%b" % (mapping.pid, path), True
+        # Users may not read map_files; their own processes lead to no other user's server.
+        path = mapping.path.removesuffix(DELETED)
+        if os.geteuid() and not self.are_served(path, mapping.pid):
+            yield b"/proc/%d/root%b" % (mapping.pid, path), True
 
     def are_served(self, path: bytes, who: int | str = "self") -> bool:
-        """Return whether a path, as a process sees it, is on a FUSE file system."""
+        """Return whether a path is on a FUSE file system in the eyes of a process."""
         now = time.monotonic()
         if now - self._looked_s > _FRESH_S:
             self._looked_s = now
@@ -469,9 +463,10 @@ class Mounts:
         return (path + b"/").startswith(self._served[who])
 
     def server_of(self, mapping: MappingRecord) -> int | None:
-        """Return whose program serves the FUSE file system of a mapping, None if it is no FUSE.
+        """Return the user who serves the FUSE file system of a mapping, None if it is not FUSE.
 
-        The table of another process numbers users as a namespace does: EVERYBODY then.
+        It is EVERYBODY if only the table of another process has the mount: a user namespace may
+        number users in there.
         """
         for who in ("self", mapping.pid):
             for one in _mounts_with(b" %d:%d " % mapping.file[:2], who):
@@ -482,8 +477,8 @@ class Mounts:
     def _is_plain(self, mapping: MappingRecord) -> bool:
         """Return whether the file system of a mapping is known not to be FUSE.
 
-        A device without its own number may be another file system's a moment later, and one
-        that is mounted nowhere any more says nothing of itself.
+        A device number of major 0 may be another file system's a moment later. A file system that
+        is not mounted any more is unknown.
         """
         device = mapping.file[:2]
         now = time.monotonic()
@@ -501,7 +496,7 @@ class Mounts:
 
 
 def _mounts_with(text: bytes, who: int | str) -> list[Mount]:
-    """Return the mounts whose lines in a process's table have a text; others are not parsed."""
+    """Return the mounts whose lines in a process's table contain a text; parse no others."""
     lines = read_if_there(f"/proc/{who}/mountinfo").splitlines()
     return [*mounts(b"\n".join(line for line in lines if text in line))]
 
@@ -518,7 +513,7 @@ def _read_build_id(path_fd: int) -> bytes:
 
 
 def _build_id_of(fd: int) -> bytes:
-    # One page has all of it, of nearly every file.
+    # In nearly every file, the first page has all that is needed.
     header = os.pread(fd, _PAGE_BYTES, 0)
     if len(header) < 52 or header[:4] != b"\x7fELF" or header[5] != _LITTLE_ENDIAN:
         return b""
@@ -541,6 +536,6 @@ def _build_id_of(fd: int) -> bytes:
 
 
 def _content(fd: int, beginning: bytes, at: int, size: int) -> bytes:
-    """Return what a file holds at a place, of its beginning if that goes so far."""
+    """Return bytes of a file, from its beginning if that is long enough."""
     end = at + size
     return beginning[at:end] if end <= len(beginning) else os.pread(fd, size, at)

@@ -1,14 +1,13 @@
-"""Build ids of mapped files, and memory maps, read by a child process while a recording runs.
+"""Starts and stops the child process that reads build ids of mapped files, and memory maps.
 
-The kernel would put build ids into its records itself (``attr.build_id``). It is not asked to: from
-then on the records that it writes for other recorders have the bit that announces a build id, but
-no build id (``perf_event_mmap_output`` in ``kernel/events/core.c``, 6.18), and `perf record` aborts
-at them.
+The kernel could put build ids into its records (``attr.build_id``). But once one recorder asks for
+them, records for other recorders have the bit that announces a build id without having one
+(``perf_event_mmap_output`` in ``kernel/events/core.c``, 6.18), and `perf record` aborts.
 
-Only the reader (`mapped_file_reader`) touches files, as any file system may hold it up. The
-recorder waits for it at the end, for a second at most, and before COMMAND runs until it has mapped
-its rings. Only the reader maps them: a ring that is mapped a second time adds to the user's locked
-memory for ever (``perf_mmap_rb`` in ``kernel/events/core.c``, 6.18).
+Only the reader (`mapped_file_reader`) touches files, as any file system may block it. The recorder
+waits for it before COMMAND runs, until it has mapped its rings, and at the end, for a second at
+most. Only the reader maps the rings: mapping one a second time adds to the user's locked memory for
+ever (``perf_mmap_rb`` in ``kernel/events/core.c``, 6.18).
 """
 
 from __future__ import annotations
@@ -45,16 +44,15 @@ class MappedFiles(Closing):
     """The events and the reader of one recording.
 
     Attributes:
-        reader: the reader's process.
         child_pids: of the children of the reader, once finished.
-        python_fd: has a byte to read once Python runs, and is at its end if nobody looks for
-            that; -1 if that is not wanted.
+        python_fd: has a byte to read once Python runs, and is at its end if there is no reader;
+            -1 if that is not wanted.
         jvms_fd: gives the processes that map HotSpot, as `runtime_processes` writes them.
-        limits: sentences about what could not be read.
+        limits: sentences about facts that could not be read.
         documents: `memory_maps`, `groups`, `throttled` and `containers` as docs/recording.md
-            describes them, once finished, as far as there are any.
+            describes them, once finished, without those that are empty.
         copies: files that may be gone, once finished.
-        copies_fd: a file in memory with their content, -1 without.
+        copies_fd: a file in memory with their content, -1 for none.
     """
 
     def __init__(  # noqa: PLR0913 - a keyword for each
@@ -68,15 +66,15 @@ class MappedFiles(Closing):
         copies: bool = False,
         of_all: bool = True,
     ) -> None:
-        """Open the events and start the reader; if that cannot be, nothing is read.
+        """Open the events and start the reader; on failure, go on without it.
 
         Args:
             tasks: threads to follow, EVERY_TASK alone for all.
             command_pid: COMMAND, -1 for none.
             finds_python: whether `python_fd` is wanted.
-            attached: processes that were attached to.
-            copies: whether files that will be gone are copied.
-            of_all: whether those of every process are.
+            attached: processes that the recording attached to.
+            copies: whether to copy files that may be gone later.
+            of_all: whether to copy those of every process.
         """
         self.reader = Child()
         self.limits: list[str] = []
@@ -97,7 +95,6 @@ class MappedFiles(Closing):
 
             def serve(stop_fd: int) -> None:
                 rings = mapped_rings(fds.values(), mapped_fd)
-                # Here, not in the recorder: it costs the command nothing.
                 from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - in the child alone
 
                 is_chosen = tasks != (EVERY_TASK,)
@@ -118,7 +115,7 @@ class MappedFiles(Closing):
                     os.close(fd)
 
     def wait(self) -> None:
-        """Wait until the rings are mapped: from then on no mapping is missed."""
+        """Wait until the rings are mapped: from then on they record all mappings."""
         poll = select.poll()
         poll.register(self._mapped_fd, select.POLLIN)
         if self.reader.pid and poll.poll(_MAPPED_MS):
@@ -137,10 +134,10 @@ class MappedFiles(Closing):
         """Let the reader look at files that were mapped before.
 
         Args:
-            mapped_before: (major, minor, inode) → a process that has it mapped, and where.
+            mapped_before: (major, minor, inode) → a process that has it mapped, and one mapping.
             ticks: pid → CPU time of processes that ran before.
             pythons: those of them that have CPython mapped.
-            jvms: those that have HotSpot mapped.
+            jvms: those of them that have HotSpot mapped.
         """
         rows = [(*file, pid, *one) for file, (pid, one) in mapped_before.items()]
         if not self.reader.pid or not rows:
@@ -152,7 +149,7 @@ class MappedFiles(Closing):
             self._not_read(os.strerror(error.errno or 0), "some")
 
     def finish(self) -> list[ReadFile]:
-        """Let the reader come to its end, or leave it where it is held up; return what it read."""
+        """Stop the reader, or abandon it if it is blocked; return its results."""
         if not self.reader.pid:
             return []
         self.reader.stop()
@@ -176,11 +173,11 @@ class MappedFiles(Closing):
 
     @property
     def has_leaked_bits(self) -> bool:
-        """Whether another recorder's build ids have left their bit in our records; see above."""
+        """Whether another recorder's build ids have left their bit in these records; see above."""
         return self._found.counts().leaked > 0
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """End the reader and close all descriptors."""
         self._let_go()
         if self.copies_fd >= 0:
             os.close(self.copies_fd)
@@ -240,10 +237,10 @@ def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> No
 
 
 def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
-    """Map a ring for each CPU's events, in the reader; send the recorder 0, or why that cannot be.
+    """Map a ring for each CPU's events, in the reader; send the recorder 0, or the errno.
 
     Raises:
-        OSError: there is no room for them.
+        OSError: there is no memory for them.
     """
     code = 0
     try:
@@ -261,7 +258,7 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
 
 
 def documents_in(fd: int) -> dict[str, object]:
-    """Return what a reader wrote, as the recording keeps it: see `MappedFiles.documents`."""
+    """Return the documents that a reader wrote: see `MappedFiles.documents`."""
     rows, packed, groups, throttled, _, containers = told(fd) or ((), b"", {}, [], (), {})
     found: dict[str, object] = {
         "groups": groups,

@@ -1,6 +1,6 @@
 """Rings with MMAP2 records → the mappings of files, as they are made.
 
-Two children read these, to find build ids and to find Python: nothing that is slow to import.
+Two children read these, to find build ids and to find Python, so it imports nothing slow.
 
 Defined by: ``include/uapi/linux/perf_event.h`` (Linux 6.18).
 """
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from prospect.capture.kernel.rings import Ring
 
     class CountsLosses(Protocol):
-        """Counts what the rings say that they lost."""
+        """Counts the losses that rings report."""
 
         def count(self, *, lost: int = 0, leaked: int = 0) -> None:
             """Add to the counts."""
 
     File = tuple[int, int, int]
 
-# The kernel appends it to the path of a file that was removed.
+# The kernel appends this to the path of a removed file.
 DELETED = b" (deleted)"
 _HEADER = struct.Struct("=" + HEADER)
 _MMAP2 = record_struct(abi.PERF_RECORD_MMAP2, "=")
@@ -53,10 +53,10 @@ class MappingRecord(NamedTuple):
 
 
 def mapped_links(mapping: MappingRecord) -> Iterator[bytes]:
-    """Give links that lead to a mapped file, whatever is at its path; see proc(5)."""
+    """Yield links that lead to a mapped file, whatever is at its path; see proc(5)."""
     yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end)
     executable = b"/proc/%d/exe" % mapping.pid
-    # Another file may be on FUSE. The path that we see begins elsewhere after chroot(2).
+    # Another file may be on FUSE. After chroot(2), the recorder sees a longer path.
     target = link_target(executable).removesuffix(DELETED)
     if target.endswith(mapping.path.removesuffix(DELETED)):
         yield executable
@@ -67,12 +67,12 @@ def mapped_links(mapping: MappingRecord) -> Iterator[bytes]:
 def drained(
     rings: Collection[Ring], found: CountsLosses | None = None, of_names_with: Sequence[bytes] = ()
 ) -> Iterator[MappingRecord]:
-    """Give the mappings of files that the rings hold, and count the records that they lost.
+    """Yield the mappings of files in the rings, and count the records that they lost.
 
     Args:
-        found: counts them, None for nobody.
-        of_names_with: if there are some, a ring without any of these texts, in which nothing was
-            lost, is not looked through: it has no name with one of them.
+        found: counts these.
+        of_names_with: skip rings that lost nothing and contain none of these texts; () to skip
+            none.
     """
     for ring in rings:
         slices: list[memoryview | bytes] = []
@@ -91,16 +91,14 @@ def drained(
             if kind == abi.PERF_RECORD_MMAP2 and size > _MMAP2.size + _TIME_BYTES:
                 if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID and found:
                     found.count(leaked=1)
-                _, _, _, pid, _, start, length, offset, *rest = _MMAP2.unpack_from(data, at)
-                major, minor, inode, *_ = rest
+                fields = _MMAP2.unpack_from(data, at)
+                _, _, _, pid, _, start, length, offset, major, minor, inode, *_ = fields
                 if inode:
-                    end = at + size - _TIME_BYTES
-                    path = data[at + _MMAP2.size : end].split(b"\0", 1)[0]
-                    (time_ns,) = struct.unpack_from("=Q", data, end)
-                    end = start + length
-                    yield MappingRecord(
-                        (major, minor, inode), pid, start, end, path, time_ns, offset
-                    )
+                    time_at = at + size - _TIME_BYTES
+                    path = data[at + _MMAP2.size : time_at].split(b"\0", 1)[0]
+                    (time_ns,) = struct.unpack_from("=Q", data, time_at)
+                    file = major, minor, inode
+                    yield MappingRecord(file, pid, start, start + length, path, time_ns, offset)
             elif kind == abi.PERF_RECORD_LOST and found:
                 (lost,) = struct.unpack_from("=Q", data, at + _LOST_OFFSET)
                 found.count(lost=lost)

@@ -1,17 +1,15 @@
-"""Every process that runs as the events begin: its family, its threads' names, its code.
+"""Every process that runs as the events begin: its parent, its threads' names, its code.
 
-FORK, COMM and MMAP2 records of time 0 come in portions, so that the rings can be drained between
-them on a machine with very many processes.
+FORK, COMM and MMAP2 records of time 0 come in portions, so that the recorder can drain the rings
+between them on a machine with very many processes.
 
 Defined by: proc(5); ``fs/proc/array.c`` (do_task_stat), ``fs/proc/task_mmu.c`` (show_map_vma).
 """
 
 from __future__ import annotations
 
-import os
-
 from prospect.abi import constants as abi
-from prospect.capture.kernel.procfs import list_pids, read_maps, read_short
+from prospect.capture.kernel.procfs import list_pids, names_in, read_maps, read_short
 from prospect.capture.machine.runtime_processes import is_jvm, may_be_runtime
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
@@ -29,7 +27,7 @@ _PF_KTHREAD = 0x00200000
 _PF_WQ_WORKER = 0x00000020
 
 _MAP_SHARED, _MAP_PRIVATE = 1, 2
-# Names of memory without a file in the kernel's records, named by prctl() or not.
+# The name of memory without a file in the kernel's records, whether or not prctl() named it.
 _ANONYMOUS = b"//anon"
 _MOST_INODE_DIGITS = 19
 
@@ -47,13 +45,13 @@ class Stat(NamedTuple):
 
 
 class Snapshot:
-    """The processes met so far.
+    """The processes read so far.
 
     Attributes:
         processes: pid → [parent, process group, session, 1 for a kernel thread].
         unreadable: pid → name of processes whose mappings this user may not read.
-        files: (major, minor, inode) of files with mapped code → a process that has it, and where.
-        ticks: pid → CPU time that processes of programs had used.
+        files: (major, minor, inode) of a file with mapped code → a process and its mapping.
+        ticks: pid → CPU time of processes other than kernel threads.
         pythons: processes that have CPython mapped.
         jvms: processes that have HotSpot mapped.
     """
@@ -70,9 +68,8 @@ class Snapshot:
 
         Args:
             command_pid: left out, as its own records describe it from the start.
-            with_data: whether mappings of files without code are wanted as well, as
-                FLAG_MMAP_DATA has them.
-            only: the wanted processes, other numbers may be among theirs; none for all.
+            with_data: whether to include mappings without code, as FLAG_MMAP_DATA does.
+            only: pids of the wanted processes, possibly among other tids; () for all.
         """
         self._proc = proc
         self._command_pid = command_pid
@@ -84,15 +81,15 @@ class Snapshot:
         self.ticks: dict[int, int] = {}
         self.pythons: set[int] = set()
         self.jvms: set[int] = set()
-        # The text after the addresses of a mapping → its meaning, None if it is not wanted:
+        # The text after a mapping's addresses → its fields, None if the mapping is not wanted:
         # most processes map the same few libraries.
         self._known: dict[bytes, _Place | None] = {}
 
     def portions(self) -> Iterator[bytes]:
-        """Yield the records of all processes, some at a time, possibly none.
+        """Yield the records of all processes in portions, some of them empty.
 
-        The newest come first, as they are the likeliest to end soon, and names before mappings;
-        births are written in the order of pids, parents before children as a rule.
+        The newest processes are read first, as they are the likeliest to end soon. Names come
+        before mappings, and births in the order of pids: mostly parents before children.
         """
         listed = set(list_pids(self._proc))
         listed = listed & self._only if self._only else listed
@@ -105,14 +102,12 @@ class Snapshot:
                 except (OSError, ValueError):
                     continue  # it ended between the listing and now
             yield b""
-        self.processes = {
-            pid: [stat.ppid, stat.pgrp, stat.session, int(stat.is_kernel_thread)]
-            for pid, stat in reversed(found)
-        }
-        yield b"".join(
-            fork_record(pid, stat.ppid) + comm_record(pid, pid, stat.comm)
-            for pid, stat in reversed(found)
-        )
+        births = []
+        for pid, stat in reversed(found):
+            births += [fork_record(pid, stat.ppid), comm_record(pid, pid, stat.comm)]
+            of_kernel = int(stat.is_kernel_thread)
+            self.processes[pid] = [stat.ppid, stat.pgrp, stat.session, of_kernel]
+        yield b"".join(births)
         programs = [(pid, stat) for pid, stat in found if not stat.is_kernel_thread]
         self.ticks = {pid: stat.ticks for pid, stat in programs}
         for first in range(0, len(programs), _PORTION_PROCESSES):
@@ -122,14 +117,13 @@ class Snapshot:
             yield b"".join(portion)
 
     def _code_and_threads(self, pid: int, stat: Stat) -> list[bytes]:
-        directory = f"{self._proc}/{pid}"
         try:
             text = read_maps(pid, self._proc)
         except PermissionError:
             self.unreadable[pid] = stat.comm
             text = b""
         except OSError:
-            return []  # it has ended by now
+            return []  # it has ended
         maps = self.wanted_maps(text)
         for one in maps:
             if one.inode and one.prot & abi.PROT_EXEC:
@@ -140,7 +134,7 @@ class Snapshot:
                     self.jvms.add(pid)
         records = [user_map_record(pid, one) for one in maps]
         if stat.threads > 1:
-            records.extend(_thread_names(directory, pid))
+            records.extend(_thread_names(f"{self._proc}/{pid}", pid))
         return records
 
     def wanted_maps(self, text: bytes) -> list[Map]:
@@ -155,13 +149,12 @@ class Snapshot:
                 begin, _, end = addresses.partition(b"-")
                 start = _hexadecimal(begin, 16)
                 length = _hexadecimal(end, 16) - start
-                # No kernel writes another one.
                 if start >= 0 and length > 0:
                     maps.append(Map(start, length, *place))
         return maps
 
     def _place(self, rest: bytes) -> _Place | None:
-        """Return the text after a mapping's addresses, None if it is not wanted."""
+        """Parse the text after a mapping's addresses; return None if it is not wanted."""
         fields = rest.split(b" ", 4)
         if len(fields) < 4 or len(fields[0]) != 4:
             return None
@@ -185,9 +178,9 @@ class Snapshot:
 
 
 def _lines_with_code(text: bytes) -> Iterator[bytes]:
-    """Give the lines of mappings with code: of ten, one."""
+    """Yield the lines of mappings with code, about one in ten."""
     if b"xs " in text:
-        # Shared with others, or so it looks.
+        # There may be shared mappings with code.
         for line in text.split(b"\n"):
             at = line.find(b" ") + 3
             if line[at : at + 1] == b"x":
@@ -204,7 +197,7 @@ def _lines_with_code(text: bytes) -> Iterator[bytes]:
 
 
 def _hexadecimal(digits: bytes, most: int) -> int:
-    """Return a number without a sign of at most so many digits, -1 if it is none."""
+    """Return a number of at most `most` digits, -1 if it is none or has a sign."""
     try:
         return int(digits, 16) if len(digits) <= most and digits.isalnum() else -1
     except ValueError:
@@ -212,7 +205,7 @@ def _hexadecimal(digits: bytes, most: int) -> int:
 
 
 def parse_stat(text: bytes) -> Stat:
-    """Parse /proc/PID/stat, whatever the process calls itself.
+    """Parse /proc/PID/stat; the process's name may have any characters.
 
     Raises:
         ValueError: the text is cut off.
@@ -238,16 +231,12 @@ def parse_stat(text: bytes) -> Stat:
 
 
 def _thread_names(directory: str, pid: int) -> Iterator[bytes]:
-    try:
-        tids = [int(name) for name in os.listdir(f"{directory}/task") if name.isdecimal()]
-    except OSError:
-        return
-    for tid in tids:
-        if tid == pid:
+    for name in names_in(f"{directory}/task"):
+        if not name.isdecimal() or int(name) == pid:
             continue
         try:
-            # One newline is the file's own, more may be the name's.
-            comm = read_short(f"{directory}/task/{tid}/comm")[:-1]
+            # The last newline is the file's; others are the name's.
+            comm = read_short(f"{directory}/task/{name}/comm")[:-1]
         except OSError:
             continue
-        yield comm_record(pid, tid, comm)
+        yield comm_record(pid, int(name), comm)

@@ -9,7 +9,7 @@ from prospect.capture.capture_limits import MOST_MAPPED_FILES, MOST_PATH_BYTES
 from prospect.records import NamedTuple
 
 RING_BYTES = 1 << 16
-# Bytes of a number that one of the two sends the other by a pipe.
+# Bytes of a number that one of the two sends the other through a pipe.
 NUMBER_BYTES = 8
 # the fields of `Counts`
 _HEAD = struct.Struct("=QQQQQ")
@@ -21,7 +21,7 @@ _UNTIL_OFFSET = 24
 
 
 class ReadFile(NamedTuple):
-    """The content of a mapped file: `build_id`, empty for none, from `since_ns` to `until_ns`."""
+    """A mapped file with the same content from `since_ns` to `until_ns`; `build_id` may be b""."""
 
     major: int
     minor: int
@@ -38,8 +38,8 @@ class Counts(NamedTuple):
     Attributes:
         files: rows.
         late: mappings whose file could not be read in time.
-        lost: records that found no room in a ring.
-        leaked: records with the bit of a build id, for which nobody asked.
+        lost: records for which a ring had no room.
+        leaked: records with the bit of a build id, which this recorder does not ask for.
     """
 
     files: int
@@ -50,14 +50,14 @@ class Counts(NamedTuple):
 
 
 class ReadFiles:
-    """Rows in memory that two processes share: whatever becomes of the reader, they are here."""
+    """Rows in memory that two processes share, so that they outlive the reader."""
 
     def __init__(self) -> None:
         self._rows = mmap.mmap(-1, _HEAD.size + MOST_MAPPED_FILES * _ROW.size)
         self._paths = mmap.mmap(-1, MOST_PATH_BYTES)
 
     def counts(self) -> Counts:
-        """Return what the reader has met."""
+        """Return the counts so far."""
         return Counts(*_HEAD.unpack_from(self._rows))
 
     def count(self, *, late: int = 0, lost: int = 0, leaked: int = 0) -> None:
@@ -67,7 +67,7 @@ class ReadFiles:
         _HEAD.pack_into(self._rows, 0, *now)
 
     def add(self, row: ReadFile) -> int:
-        """Add a row; return its number, -1 if there is no room."""
+        """Add a row; return its number, -1 if it is full."""
         files, begin, *others = _HEAD.unpack_from(self._rows)
         end = begin + _PATH.size + len(row.path)
         if files >= MOST_MAPPED_FILES or end > MOST_PATH_BYTES or len(row.path) > 0xFFFF:
@@ -83,7 +83,7 @@ class ReadFiles:
         return int(files)
 
     def extend(self, number: int, until_ns: int) -> None:
-        """Say that a file still held at `until_ns` what its row says."""
+        """Set the time until which a file has the content in its row."""
         at = _HEAD.size + number * _ROW.size + _UNTIL_OFFSET
         _UNTIL.pack_into(self._rows, at, until_ns)
 

@@ -1,7 +1,7 @@
-"""Tells whether Python, another runtime or a JVM runs, so that starting its reader is worth it.
+"""Detects whether Python, another runtime or a JVM runs, for which a reader must start.
 
-It looks at the names of mapped files, and at the processes that use the CPU. Most recordings end
-with this, so nothing is imported that is slow.
+It looks at the names of mapped files, and at the processes that use the CPU. Most recordings need
+no more than this, so it imports nothing slow.
 
 Defined by: proc(5), /proc/pid/stat and /proc/pid/task/tid/children.
 """
@@ -20,7 +20,9 @@ from prospect.capture.kernel.procfs import (
     names_in,
     read_if_there,
     read_maps,
+    stat_fields,
 )
+from prospect.light import Descriptor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,16 +30,15 @@ if TYPE_CHECKING:
 
     from prospect.capture.machine.mapping_records import MappingRecord
 
-# start_code, start_stack and start_brk of its memory: no other program has all three, and forked
-# processes do.
+# start_code, start_stack and start_brk of a process's memory: only its forks have the same three.
 KEY = struct.Struct("=QQQ")
 _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
-# Each name of a file that may be a runtime's has one of these in it.
+# The name of a file that may be a runtime's contains one of these.
 PYTHON = b"python3"
 WORDS = (PYTHON, b"ruby", b"php", b"node")
-# What an ordinary user gets. V8 needs registers and the stack of the sample, and its numbers of
-# registers are known for x86-64 only.
+# The runtimes that an ordinary user's recorder reads. V8 needs registers and the stack of the
+# sample; this reads V8's registers on x86-64 only.
 READ_FROM_MEMORY = (CPYTHON, RUBY, PHP) + (V8,) * (os.uname().machine == "x86_64")
 _VERSION = b".0123456789"
 _PHPS = (b"php", b"php-fpm", b"php-cgi", b"phpdbg")
@@ -45,13 +46,13 @@ _NAMED = {b"ruby": RUBY, b"node": V8, b"nodejs": V8} | dict.fromkeys(_PHPS, PHP)
 _IN_SCRIPTS = {b"python": CPYTHON, b"ruby": RUBY, b"php": PHP, b"node": V8}
 # The kernel reads as much of a script, BINPRM_BUF_SIZE.
 _SCRIPT_BYTES = 256
-# How long between two looks at those that idle: as long as they have been watched, within bounds.
+# The time between two looks at idle processes: their age, within bounds.
 _SOON_S, _LATER_S = 0.03, 0.25
 _LONG_S, _IDLE_S = 60.0, 2.0
 
 
 def may_be_runtime(path: bytes) -> bool:
-    """Whether the name of a mapped file is one that a runtime or its library has."""
+    """Return whether a mapped file may be a runtime or its library by its name."""
     return runtime_of(path) >= 0
 
 
@@ -77,14 +78,14 @@ def image_key(stat: bytes) -> bytes:
     """Return the key of a process from its /proc/pid/stat; empty if that is not readable."""
     fields = stat.rpartition(b") ")[2].split()
     try:
-        # The first field behind the name is the third.
+        # The first field after the name is the third.
         return KEY.pack(*(int(fields[number - 3]) for number in _KEY_FIELDS))
     except (IndexError, ValueError, struct.error):
         return b""
 
 
 def executes_runtime(pid: int) -> bool:
-    """Return whether a child has executed a runtime; until then it is Python as we are."""
+    """Return whether a child has executed a runtime; before, it is the recorder's own Python."""
     try:
         path = os.readlink(b"/proc/%d/exe" % pid)
     except OSError:
@@ -93,9 +94,9 @@ def executes_runtime(pid: int) -> bool:
 
 
 def run_from_memory(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> set[int]:
-    """Return the runtimes that COMMAND, or the script that it is, and processes are of.
+    """Return the runtimes of COMMAND, which may be a script, and of processes.
 
-    Only runtimes that are read from memory count.
+    Only those in READ_FROM_MEMORY count.
     """
     files = [b"/proc/%d/exe" % pid for pid in pids]
     if command:
@@ -116,38 +117,35 @@ def _found_file(name: bytes) -> bytes:
 
 def _runtime_that_runs(path: bytes) -> int:
     """Return the runtime that a file is, or that its first line names; -1 for none."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        # Another user's process does not even say what it executes.
+        # This fails for the executable of another user's process.
         runtime = runtime_of(os.path.realpath(path))
         if runtime >= 0:
             return runtime
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with Descriptor(os.open(path, flags)) as fd:
+            first, _, _ = os.read(fd, _SCRIPT_BYTES).partition(b"\n")
     except OSError:
         return -1
-    try:
-        first, _, _ = os.read(fd, _SCRIPT_BYTES).partition(b"\n")
-    except OSError:
-        return -1
-    finally:
-        os.close(fd)
     named = (runtime for word, runtime in _IN_SCRIPTS.items() if word in first)
     return next(named, -1) if first.startswith(b"#!") else -1
 
 
 class IdleRuntimes:
-    """Processes that had mapped a runtime before, as long as none of them has run."""
+    """Watches processes that had mapped a runtime before, until one of them runs."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         """Watch them, in a child of the recorder."""
         recorder = os.getppid()
-        # Forks of it are the recorder too, COMMAND among them as long as it has executed nothing.
+        # Forks of the recorder have its key, COMMAND too as long as it has executed nothing.
         own = process_key(recorder)
         self._seen = {pid: _activity(pid) for pid in pids if process_key(pid) != own}
-        self._has_begun = any(_fields(pid)[1:2] == [b"%d" % recorder] for pid in self._seen)
+        parents = (stat_fields(f"/proc/{pid}")[1:2] for pid in self._seen)
+        self._has_begun = [b"%d" % recorder] in parents
         self._begun = self._due = time.monotonic()
 
     def has_run(self) -> bool:
-        """Return whether one of them has used the CPU since, or forked; or is COMMAND."""
+        """Return whether one of them has used the CPU or forked since, or is COMMAND."""
         now = time.monotonic()
         if self._has_begun or now < self._due:
             return self._has_begun
@@ -157,17 +155,17 @@ class IdleRuntimes:
         return self._has_begun
 
     def wait_ms(self) -> int | None:
-        """Return when to look again: soon at first; None if there is none to look at."""
+        """Return the time until the next look, None without processes."""
         if not self._seen:
             return None
         return max(0, int(1000 * (self._due - time.monotonic()))) + 1
 
 
 class FirstRuntime:
-    """Says once that a runtime runs."""
+    """Writes to a pipe once, when a runtime runs."""
 
     def __init__(self, told_fd: int) -> None:
-        """Prepare; `told_fd` is a pipe's end, -1 if nobody wants to know."""
+        """Prepare; `told_fd` is the pipe's end, -1 for none."""
         self._told_fd = told_fd
         self._idle: IdleRuntimes | None = None
 
@@ -177,7 +175,7 @@ class FirstRuntime:
             self._idle = IdleRuntimes(pids)
 
     def look(self, mappings: Iterable[MappingRecord], *, is_all: bool) -> None:
-        """Look at new mappings, of which some may have been lost, and at processes from before."""
+        """Look at new mappings, without some if not `is_all`, and at processes from before."""
         if self._told_fd < 0:
             return
         runs = not is_all or (self._idle is not None and self._idle.has_run())
@@ -186,14 +184,14 @@ class FirstRuntime:
             self._told_fd = -1
 
     def wait_ms(self) -> int | None:
-        """Return when there is something to look at, None without."""
+        """Return the time until the next look, None if there is none."""
         return self._idle.wait_ms() if self._idle and self._told_fd >= 0 else None
 
 
 def _has_advanced(pid: int, seen: tuple[int, frozenset[bytes]]) -> bool:
-    """Return whether a process has used a clock tick of the CPU, or has children, that it had not.
+    """Return whether a process has used another clock tick of the CPU, or has new children.
 
-    A kernel without CONFIG_PROC_CHILDREN does not say which children there are.
+    A kernel without CONFIG_PROC_CHILDREN does not list children.
     """
     ticks, children = _activity(pid)
     return ticks > seen[0] or not children <= seen[1]
@@ -201,7 +199,7 @@ def _has_advanced(pid: int, seen: tuple[int, frozenset[bytes]]) -> bool:
 
 def _activity(pid: int) -> tuple[int, frozenset[bytes]]:
     """Return the clock ticks that a process has used, fields 14 and 15, and its children."""
-    ticks = sum(map(int, _fields(pid)[11:13]))
+    ticks = sum(map(int, stat_fields(f"/proc/{pid}")[11:13]))
     directory = f"/proc/{pid}/task"
     children: set[bytes] = set()
     for tid in names_in(directory):
@@ -209,13 +207,8 @@ def _activity(pid: int) -> tuple[int, frozenset[bytes]]:
     return ticks, frozenset(children)
 
 
-def _fields(pid: int) -> list[bytes]:
-    """Return the fields of /proc/pid/stat from the third one on."""
-    return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-
-
 def process_key(pid: int) -> bytes:
-    """Return the key of a process, also of one whose main thread has ended."""
+    """Return the key of a process, even if its main thread has ended."""
     stat = read_if_there(f"/proc/{pid}/stat")
     if stat.rpartition(b") ")[2][:1] == b"Z":
         stat = read_if_there(f"/proc/{living_thread(pid)}/stat")
@@ -231,7 +224,7 @@ _DELETED = b" (deleted)"
 
 
 def is_jvm(path: bytes) -> bool:
-    """Whether the name of a mapped file is that of HotSpot's library."""
+    """Return whether a mapped file is HotSpot's library by its name."""
     return path.removesuffix(_DELETED).endswith(JVM)
 
 
@@ -239,7 +232,7 @@ class JvmNews:
     """Sends the processes that map a JVM to the reader of their functions."""
 
     def __init__(self, news_fd: int) -> None:
-        """Prepare; `news_fd` is a pipe's end that does not block, -1 if nobody wants to know."""
+        """Prepare; `news_fd` is a pipe's end that does not block, -1 for none."""
         self._fd = news_fd
 
     def see_before(self, pids: Iterable[int]) -> None:
@@ -265,7 +258,7 @@ class JvmNews:
 
 
 def jvm_base(pid: int) -> int:
-    """Return where a process has mapped a JVM's library, 0 without."""
+    """Return the address of a JVM's library in a process, 0 for none."""
     try:
         text = read_maps(pid, most_bytes=MOST_JVM_MAP_BYTES)
     except OSError:
@@ -273,7 +266,7 @@ def jvm_base(pid: int) -> int:
     at = text.find(JVM)
     if at < 0:
         return 0
-    # The first of its mappings has the headers.
+    # The first mapping of the library has its headers.
     for line in text[text.rfind(b"\n", 0, at) + 1 :].splitlines():
         if is_jvm(line):
             begin, _, _ = line.partition(b"-")
@@ -289,7 +282,7 @@ class NewProcesses:
         self._seen: set[int] = set()
 
     def look(self) -> list[int]:
-        """Return processes that have come since."""
+        """Return such processes that were not returned before."""
         pids = set(list_pids())
         self._seen &= pids
         found = [pid for pid in pids - self._seen if _threads(pid) >= _LEAST_THREADS]
@@ -298,5 +291,5 @@ class NewProcesses:
 
 
 def _threads(pid: int) -> int:
-    fields = read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = stat_fields(f"/proc/{pid}")
     return int(fields[_THREADS_FIELD]) if len(fields) > _THREADS_FIELD else 0

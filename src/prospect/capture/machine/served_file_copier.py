@@ -1,12 +1,12 @@
 """Copies mapped files from a FUSE file system to files in memory, in a child process.
 
-A FUSE file system admits only its own user or, if mounted with ``allow_other``, processes of the
-user namespace that mounted it and of those below. So the child takes on the rights of the process
-that mapped the files, and only then touches them: before, it opens paths (O_PATH) by links that
-lead to the files themselves, which asks no server.
+A FUSE file system admits only its own user or, if mounted with ``allow_other``, processes in the
+user namespace that mounted it, or below. So the child takes on the rights of the process that
+mapped the files before it reads them. Before that, it opens paths (O_PATH) by links that lead to
+the files, which asks no server.
 
-The server may give other bytes each time. So the child only chooses what to copy by what it reads,
-within bounds; everything else is read from the copy.
+The server may give other bytes each time. The child reads from it only to select the pieces to
+copy, within bounds; the recorder reads everything else from the copy.
 
 Defined by: ``fs/fuse/dir.c``, fuse_allow_current_process() (Linux 6.18); proc(5); setns(2);
 user_namespaces(7).
@@ -23,6 +23,7 @@ from prospect.capture.capture_limits import MOST_SERVED_BYTES
 from prospect.capture.kernel.procfs import read_file
 from prospect.capture.machine.image_copies import copy_piece, pieces_of
 from prospect.capture.machine.mapping_records import DELETED, mapped_links
+from prospect.light import Descriptor
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ ANSWER = struct.Struct("=IHHQqq")
 
 
 class Outcome:
-    """What became of a file: not read, not changed, copied; no further file is read."""
+    """The results about a file; END is the child's last answer."""
 
     FAILED, UNCHANGED, COPIED, END = range(4)
 
@@ -47,10 +48,10 @@ class Asked(NamedTuple):
     """A file that is to be read.
 
     Attributes:
-        first_ns: when it was first mapped since the last look.
+        first_ns: the time of the first mapping since the last look.
         served_by: the user whose program serves it.
-        largest_whole_bytes: the size up to which it is copied whole.
-        known: size and times, as in `Answer`, that it had when it was copied; () if it was not.
+        largest_whole_bytes: a larger file is copied in part.
+        known: size and times, as in `Answer`, of the latest copy; () for none.
     """
 
     mapping: MappingRecord
@@ -77,7 +78,7 @@ class Answer(NamedTuple):
 
 
 def copy_files(number: int, batch: Sequence[Asked], fds: Sequence[int], answer_fd: int) -> None:
-    """Copy files and answer about each, until the copies have taken all the memory they may.
+    """Copy files and answer about each, up to MOST_SERVED_BYTES.
 
     Args:
         number: of this child.
@@ -85,7 +86,7 @@ def copy_files(number: int, batch: Sequence[Asked], fds: Sequence[int], answer_f
         fds: files in memory that take the pieces, each at its place in the file.
         answer_fd: a pipe.
     """
-    os.chdir("/")  # a child that is held up must not hold what can be unmounted
+    os.chdir("/")  # a blocked child must not keep a file system mounted
     opened = [list(_opened(mapped_links(asked.mapping))) for asked in batch]
     left = MOST_SERVED_BYTES
     try:
@@ -96,24 +97,27 @@ def copy_files(number: int, batch: Sequence[Asked], fds: Sequence[int], answer_f
                 break
             os.write(answer_fd, ANSWER.pack(*answer._replace(child=number, row=row)))
     except (OSError, struct.error):
-        pass  # the process has ended, or the times of a file are no times
+        pass  # the process has ended, or the times of a file do not fit into an answer
     os.write(answer_fd, ANSWER.pack(*Answer(number, 0, Outcome.END)))
 
 
 def take_on_rights_of(pid: int) -> None:
-    """Act with the user, the groups and the user namespace of a process from now on.
+    """Take the user, the groups and the user namespace of a process.
 
     Raises:
         OSError: this process may not, or that one has ended.
     """
     uid, gid, groups = _ids_of(pid)
-    # Before the namespace is joined, which may forbid this. Other users keep their own groups.
+    # Before joining the namespace, which may forbid this. Only root may set groups.
     if not os.geteuid() and set(groups) != set(os.getgroups()):
         os.setgroups(groups)
     namespace = f"/proc/{pid}/ns/user"
     if os.readlink(namespace) != os.readlink("/proc/self/ns/user"):
-        _join(namespace)
-        uid, gid, _ = _ids_of(pid)  # as they are numbered there
+        from prospect.capture.kernel import perf_syscalls  # noqa: PLC0415 - for containers without root
+
+        with Descriptor(os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)) as fd:
+            perf_syscalls.checked(perf_syscalls.libc().setns(fd, _CLONE_NEWUSER))
+        uid, gid, _ = _ids_of(pid)  # as that namespace numbers them
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 
@@ -129,21 +133,8 @@ def _ids_of(pid: int) -> tuple[int, int, list[int]]:
     return int(fields[b"Uid"][1]), int(fields[b"Gid"][1]), [*map(int, fields[b"Groups"])]
 
 
-def _join(namespace: str) -> None:
-    """Join a user namespace.
-
-    Raises:
-        OSError: this process may not.
-    """
-    from prospect.capture.kernel import perf_syscalls  # noqa: PLC0415 - for containers without root
-
-    fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    perf_syscalls.checked(perf_syscalls.libc().setns(fd, _CLONE_NEWUSER))
-    os.close(fd)
-
-
 def _copy(asked: Asked, path_fds: Sequence[int], copy_fd: int, left: int) -> tuple[Answer, int]:
-    """Copy a file; return the answer, and how many bytes are left, less than 0 without a copy."""
+    """Copy a file if `left` bytes suffice; return the answer, and the rest, < 0 without a copy."""
     fd = -1
     try:
         fd = _open_mapped(asked.mapping, path_fds)
@@ -167,7 +158,7 @@ def _copy(asked: Asked, path_fds: Sequence[int], copy_fd: int, left: int) -> tup
 
 
 def _open_mapped(mapping: MappingRecord, path_fds: Iterable[int]) -> int:
-    """Open a mapped file by the paths opened for it, else by its name.
+    """Open a mapped file by one of its opened paths, or by its name.
 
     Raises:
         OSError: it is not there, or cannot be read.
@@ -185,7 +176,7 @@ def _open_mapped(mapping: MappingRecord, path_fds: Iterable[int]) -> int:
 
 
 def _opened(names: Iterable[bytes]) -> Iterator[int]:
-    """Open the paths of those that are there."""
+    """Open the paths (O_PATH) of existing files."""
     for name in names:
         try:
             fd = os.open(name, _PATH_ONLY)

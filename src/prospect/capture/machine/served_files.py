@@ -1,9 +1,9 @@
-"""Reads mapped files on FUSE file systems, such as an AppImage, in children that may be held up.
+"""Reads mapped files on FUSE file systems, such as an AppImage, in children that may block.
 
-Nothing ends a process that waits for a FUSE server that took its request. So the reader of mapped
-files touches no such file itself: a child (`served_file_copier`) copies files that one process has
-mapped from one file system to files in memory. The reader never waits for it. A child that gives no
-answer in time is killed, and its file system is left alone from then on.
+A process that waits for a FUSE server that took its request cannot be killed. So the reader of
+mapped files touches no such file: a child (`served_file_copier`) copies files that one process has
+mapped from one file system to files in memory. The reader never waits for it. It kills a child that
+gives no answer in time, and leaves its file system alone from then on.
 
 Defined by: ``fs/fuse/dev.c``, request_wait_answer() (Linux 6.18); pipe(7), "PIPE_BUF".
 """
@@ -39,9 +39,8 @@ class ServedFile(NamedTuple):
     """An answer about a file.
 
     Attributes:
-        answer: None if it could not be read.
-        fd: a file in memory with the copied pieces at their places, open until the next answer is
-            taken.
+        answer: None if the child could not read it.
+        fd: a file in memory with the copied pieces at their places, open until the next answer.
     """
 
     asked: Asked
@@ -50,11 +49,11 @@ class ServedFile(NamedTuple):
 
     @property
     def is_copied(self) -> bool:
-        """Whether the file in memory has what the file holds now."""
+        """Whether the file in memory has the file's present content."""
         return self.answer is not None and self.answer.outcome == Outcome.COPIED
 
     def as_copied(self, answer: Answer, build_id: bytes) -> Copied:
-        """Return what is to be known of a copy of it."""
+        """Return the facts about a copy of it."""
         mapping = self.asked.mapping
         return Copied(
             facts_of(mapping, build_id, answer.size, answer.modified_ns),
@@ -71,7 +70,7 @@ class _Reading:
     Attributes:
         device: of the file system.
         rows: row → a file that it has not answered about, and the file in memory for it.
-        until_s: when it is late.
+        until_s: the time from which on it is late.
         has_answered: whether it has answered about any.
     """
 
@@ -129,14 +128,14 @@ class ServedFiles(Closing):
                 self._start(same[:MOST_SERVED_AT_ONCE])
 
     def wait_ms(self) -> int | None:
-        """Return how long until a child may be late, None without children."""
+        """Return the time until a child may be late, None without children."""
         if not self._readings:
             return None
         until_s = min(reading.until_s for reading in self._readings.values())
         return max(0, int(1000 * (until_s - time.monotonic()))) + 1
 
     def answers(self) -> Iterator[ServedFile]:
-        """Yield what was answered since the last call, also about files that were not read."""
+        """Yield the answers since the last call, also about files that could not be read."""
         try:
             data = os.read(self.fd, _ANSWERS_AT_ONCE * ANSWER.size)
         except BlockingIOError:
@@ -168,7 +167,7 @@ class ServedFiles(Closing):
         return bool(self._waiting or self._readings or self._unread)
 
     def close(self) -> None:
-        """End the children; one that its server holds up is left to that."""
+        """End the children; abandon one that its server blocks."""
         for number in list(self._readings):
             self._give_up(number)
         for fd in (self.fd, self._answer_fd):
@@ -194,7 +193,7 @@ class ServedFiles(Closing):
         self._readings[number] = _Reading(child, dict(enumerate(zip(batch, fds, strict=True))))
 
     def _end(self, number: int) -> None:
-        """Let a child go that has come to its end; what it had no room for is read by another."""
+        """End a child that has finished; another reads the files for which it had no room."""
         reading = self._readings.pop(number)
         reading.child.kill()
         rest = self._without_fds(reading)
@@ -204,7 +203,7 @@ class ServedFiles(Closing):
             self._unread += rest
 
     def _give_up(self, number: int) -> None:
-        """Kill a child, and leave it to the server if that holds it up."""
+        """Kill a child, and abandon it if its server blocks it."""
         reading = self._readings.pop(number)
         reading.child.kill()
         self._lost += bool(reading.child.pid)
@@ -212,9 +211,9 @@ class ServedFiles(Closing):
         self._unread += self._without_fds(reading)
 
     def _without_fds(self, reading: _Reading) -> list[Asked]:
-        """Close the files in memory of a child, and return which files they were for."""
+        """Close the files in memory of a child, and return the files that it has not read."""
         for _, fd in reading.rows.values():
-            # A child that is held up has it open, and would keep the memory.
+            # A blocked child has it open, and would keep the memory.
             os.ftruncate(fd, 0)
             os.close(fd)
         return [asked for asked, _ in reading.rows.values()]

@@ -1,21 +1,20 @@
 """The machine and its state before the command began: kernel, processes, control groups, calls.
 
 Facts for the header of a report and of a perf.data file are from uname(2), /proc/cpuinfo,
-/proc/meminfo and /proc/stat. Defined by proc(5); ``tools/perf/util/header.c`` for how perf words
+/proc/meminfo and /proc/stat. Defined by proc(5); ``tools/perf/util/header.c`` for perf's wording of
 the CPU's identity.
 
-Records of what /proc shows are written to a drain loop's sink between one look at the rings and the
-next.
+Records of processes and control groups go to a drain loop's sink between two looks at the rings.
 
-Control groups are those that there are as the events begin, by the ids that samples carry; the
-kernel writes records of groups that are made later. Defined by cgroups(7): controller perf_event,
-which version 2 has always on unless version 1 has it. An id is the number of the group's directory:
-kernfs_id_ino() in ``include/linux/kernfs.h`` (Linux 6.18), where numbers of inodes have 64 bits.
+The kernel writes records of control groups that are made later; this module writes those that exist
+as the events begin, by the ids in samples. Defined by cgroups(7): controller perf_event, which
+version 2 always has unless version 1 has it. An id is the inode of the group's directory:
+kernfs_id_ino() in ``include/linux/kernfs.h`` (Linux 6.18), if inodes have 64 bits.
 
-A wait that began before has no switch out of the CPU within the recording, so no sample shows it:
-the system calls that threads are in are read from ``/proc/PID/task/TID/syscall``, proc(5): a
-number, six arguments, the stack pointer and the place; "running", and -1 for a thread that is
-blocked outside a call. Reading it takes PTRACE_MODE_ATTACH.
+A wait that began before the recording has no switch in it, so no sample shows it. The system calls
+that threads are in come from ``/proc/PID/task/TID/syscall``, proc(5): a number, six arguments, the
+stack pointer and the place; "running"; or -1 for a thread that is blocked outside a call. Reading
+it takes PTRACE_MODE_ATTACH.
 """
 
 from __future__ import annotations
@@ -49,30 +48,26 @@ if TYPE_CHECKING:
 
         @property
         def done(self) -> bool:
-            """Whether there is nothing more to wait for."""
-            ...
+            """Whether the loop has ended."""
 
         def write(self, records: bytes) -> None:
             """Add records that do not come from a ring."""
-            ...
 
         def step(self, *, wait: bool) -> None:
-            """Handle what has happened."""
-            ...
+            """Handle events and records."""
 
         def begin_rounds(self, end: bytes) -> None:
-            """Write `end` behind each pass from now on: no older record than that can follow."""
-            ...
+            """Write `end` after each pass from now on: all later records are newer."""
 
 
-# One CPU's paragraph of /proc/cpuinfo is enough; making up all of them is slow on large machines.
+# The paragraph of one CPU in /proc/cpuinfo is enough; all of them are slow on large machines.
 _CPUINFO_BYTES = 2048
 _MIDR = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
 _PORTION = 256
 
 
 class Machine(NamedTuple):
-    """The machine as perf's feature sections describe it, and Prospect's `Uname:` line."""
+    """Facts for perf's feature sections and the line `Uname:`; unknown ones are empty or zero."""
 
     hostname: str
     os_release: str
@@ -88,7 +83,7 @@ class Machine(NamedTuple):
 
 
 def describe_machine(proc: str = "/proc") -> Machine:
-    """Gather the facts; what this machine does not say is empty or zero."""
+    """Return the facts about this machine."""
     uname = os.uname()
     cpu = _colon_fields(read_if_there(f"{proc}/cpuinfo", _CPUINFO_BYTES))
     memory = _colon_fields(read_if_there(f"{proc}/meminfo"))
@@ -109,13 +104,13 @@ def describe_machine(proc: str = "/proc") -> Machine:
 
 
 def counters_are_nmis(machine: str, kernel_command_line: bytes) -> bool:
-    """Return whether hardware counters are known to interrupt even where interrupts are masked.
+    """Return whether hardware counters are known to interrupt code that runs with interrupts off.
 
-    Those of x86 do; those of arm64 only where the kernel's command line asks for pseudo-NMIs.
+    Those of x86 do; those of arm64 only if the kernel's command line asks for pseudo-NMIs.
 
     Args:
-        machine: as uname(2) has it.
-        kernel_command_line: of the running kernel; the last setting counts.
+        machine: as in uname(2).
+        kernel_command_line: the last setting counts.
 
     Source: ``drivers/irqchip/irq-gic-v3.c`` gicv3_nmi_enable, ``lib/kstrtox.c`` kstrtobool().
     """
@@ -128,7 +123,7 @@ def counters_are_nmis(machine: str, kernel_command_line: bytes) -> bool:
 
 
 def accounting(start: dict[str, list[int]], end: dict[str, list[int]]) -> dict[str, Any]:
-    """Return two readings as the recording keeps them."""
+    """Return two readings of `procfs.read_cpu_times` as in docs/recording.md."""
     return {"hz": os.sysconf("SC_CLK_TCK"), "start": start, "end": end}
 
 
@@ -143,15 +138,14 @@ def _colon_fields(text: bytes) -> dict[str, str]:
 
 
 def _number(text: str) -> float:
-    word = text.partition(" ")[0]
     try:
-        return float(word)
+        return float(text.partition(" ")[0])
     except ValueError:
         return 0.0
 
 
 def control_group_records(mountinfo: str = "/proc/self/mountinfo") -> Iterator[bytes]:
-    """Return the records, in portions; none if there is no hierarchy to be seen."""
+    """Yield the records of all control groups, in portions; none if no hierarchy is visible."""
     portion: list[bytes] = []
     for id_, path in control_groups(mountinfo):
         portion.append(control_group_record(id_, path))
@@ -162,7 +156,7 @@ def control_group_records(mountinfo: str = "/proc/self/mountinfo") -> Iterator[b
 
 
 def _root(mountinfo: bytes) -> bytes:
-    """Return where the hierarchy is mounted, empty if it is not."""
+    """Return the mount point of the hierarchy, empty if it is not mounted."""
     unified = b""
     for line in mountinfo.splitlines():
         where, _, what = line.partition(b" - ")
@@ -176,7 +170,7 @@ def _root(mountinfo: bytes) -> bytes:
 
 
 def control_groups(mountinfo: str = "/proc/self/mountinfo") -> Iterator[tuple[int, bytes]]:
-    """Return ids and paths below the root, parents before their children."""
+    """Yield ids and paths below the root, parents before their children."""
     root = _root(read_if_there(mountinfo))
     waiting = [b""] if root else []
     for _ in range(MOST_CONTROL_GROUPS):
@@ -192,7 +186,7 @@ def control_groups(mountinfo: str = "/proc/self/mountinfo") -> Iterator[tuple[in
                     if entry.is_dir(follow_symlinks=False)
                 ]
         except OSError:
-            continue  # it has just been removed
+            continue  # somebody has just removed it
 
 
 _COMPAT_LIMIT = 1 << 32
@@ -200,11 +194,7 @@ _WORDS = 9
 
 
 def calls_before(pids: Iterable[int], proc: str = "/proc") -> dict[str, Any]:
-    """Return `calls_before` of docs/recording.md.
-
-    Args:
-        pids: the processes of these threads; none for every process.
-    """
+    """Return `calls_before` of docs/recording.md, for the threads of processes, () for all."""
     calls: dict[int, list[int]] = {}
     for pid in list(pids) or list_pids(proc):
         for name in names_in(f"{proc}/{pid}/task"):
@@ -216,7 +206,7 @@ def calls_before(pids: Iterable[int], proc: str = "/proc") -> dict[str, Any]:
 
 
 def _call(text: bytes) -> list[int]:
-    """Return number and 1 for a 32-bit interface, by where the stack is; [] for no call."""
+    """Return [number, 1 for a 32-bit call, by the stack's address]; [] for no call."""
     words = text.split()
     if len(words) != _WORDS or not words[0].isdigit():
         return []
@@ -224,13 +214,13 @@ def _call(text: bytes) -> list[int]:
 
 
 NO_COMMAND = -1
-# How the sentence begins, with pids and names after it.
+# The beginning of a sentence; pids and names follow.
 UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 _SHOWN_PROCESSES = 3
 
 
 class Background(NamedTuple):
-    """Facts read while the command runs, with a sentence for each thing that was hidden."""
+    """Facts read while the command runs, and sentences about hidden facts."""
 
     kernel: KernelMaps
     snapshot: Snapshot
@@ -241,11 +231,11 @@ class Background(NamedTuple):
 def describe_surroundings(
     loop: Loop, plan: EventPlan, pid: int = NO_COMMAND, tasks: tuple[int, ...] = ()
 ) -> Background:
-    """Record what was there before the command `pid`, draining the rings between the portions.
+    """Record the state before the command `pid`, draining the rings between the portions.
 
     Args:
         pid: the command, which waits for its exec; NO_COMMAND for none.
-        tasks: threads that ran before and are followed, where not the whole system is.
+        tasks: threads that ran before and are followed, unless the whole system is.
     """
     limits: tuple[str, ...] = ()
     kernel = KernelMaps(b"", (), ())
@@ -254,20 +244,14 @@ def describe_surroundings(
         limits += kernel.limits
     loop.write(kernel.records)
     if plan.attr.flags & abi.FLAG_CGROUP:
-        for portion in control_group_records():
-            loop.write(portion)
-            if not loop.done:
-                loop.step(wait=False)
-    # By mappings of data perf unwinds copies, which other processes than COMMAND may lack.
+        _write_portions(loop, control_group_records())
+    # perf unwinds stack copies by mappings of data; only COMMAND's samples may have copies.
     has_copies = plan.copies is None or pid == NO_COMMAND or bool(tasks)
     with_data = has_copies and bool(plan.attr.flags & abi.FLAG_MMAP_DATA)
     only = tasks if plan.scope != SCOPE_SYSTEM else ()
     snapshot = Snapshot(command_pid=pid, with_data=with_data, only=only)
     if plan.scope == SCOPE_SYSTEM or only:
-        for portion in snapshot.portions():
-            loop.write(portion)
-            if not loop.done:
-                loop.step(wait=False)
+        _write_portions(loop, snapshot.portions())
     if pid != NO_COMMAND:
         snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
         # Until its exec it runs the recorder's code, under the recorder's name.
@@ -277,6 +261,13 @@ def describe_surroundings(
         limits += (_unreadable_maps(snapshot.unreadable),)
     loop.begin_rounds(FINISHED_ROUND)
     return Background(kernel, snapshot, describe_machine(), limits)
+
+
+def _write_portions(loop: Loop, portions: Iterator[bytes]) -> None:
+    for portion in portions:
+        loop.write(portion)
+        if not loop.done:
+            loop.step(wait=False)
 
 
 def _unreadable_maps(unreadable: dict[int, bytes]) -> str:

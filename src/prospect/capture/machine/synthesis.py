@@ -24,14 +24,14 @@ _ATTR = EventAttr(sample_type=SAMPLE_TYPE, flags=abi.FLAG_SAMPLE_ID_ALL)
 _TAIL = bytes(8 * layout_of(_ATTR).tail_words)
 
 _PERF_RECORD_FINISHED_ROUND = 68
-# "All records before the last round's end are in the file": lets perf sort in small portions.
+# Says that all records from before the last round's end are in the file: perf sorts by rounds.
 FINISHED_ROUND = _HEADER.pack(_PERF_RECORD_FINISHED_ROUND, 0, _HEADER.size)
 
-# If the build id is known, it replaces device and inode: its size, then itself.
+# A known build id replaces device and inode: its size, then itself.
 _BUILD_ID = struct.Struct("<" + BUILD_ID)
 _IDENTITY_OFFSET, _IDENTITY_END = 40, 64
 
-# A record's size is 16 bits; PATH_MAX is far below, a damaged source may not be.
+# A record's size has 16 bits. PATH_MAX is far below that; a damaged name may not be.
 _LONGEST_NAME = 4096 + 16
 _TASK_COMM_BYTES = 16
 
@@ -51,14 +51,14 @@ class Map(NamedTuple):
 
 
 def fork_record(pid: int, ppid: int) -> bytes:
-    """Return a process's birth; it did not inherit its parent's mappings, its own follow."""
+    """Return a process's birth without its parent's mappings; records of its own follow."""
     size = _FORK.size + len(_TAIL)
     misc = abi.PERF_RECORD_MISC_FORK_EXEC
     return _FORK.pack(abi.PERF_RECORD_FORK, misc, size, pid, ppid, pid, ppid, 0) + _TAIL
 
 
 def comm_record(pid: int, tid: int, comm: bytes) -> bytes:
-    """Return a thread's name, cut as the kernel cuts it."""
+    """Return a thread's name, truncated as the kernel does."""
     name = _padded(comm[: _TASK_COMM_BYTES - 1])
     size = _COMM.size + len(name) + len(_TAIL)
     return _COMM.pack(abi.PERF_RECORD_COMM, 0, size, pid, tid) + name + _TAIL
@@ -78,27 +78,9 @@ def user_map_record(pid: int, mapping: Map) -> bytes:
     misc = abi.PERF_RECORD_MISC_USER
     if not mapping.prot & abi.PROT_EXEC:
         misc |= abi.PERF_RECORD_MISC_MMAP_DATA
-    start, length, pgoff, major, minor, inode, prot, flags, _ = mapping
-    return (
-        _MMAP2.pack(
-            abi.PERF_RECORD_MMAP2,
-            misc,
-            size,
-            pid,
-            pid,
-            start,
-            length,
-            pgoff,
-            major,
-            minor,
-            inode,
-            0,
-            prot,
-            flags,
-        )
-        + name
-        + _TAIL
-    )
+    *place, prot, flags, _ = mapping
+    head = abi.PERF_RECORD_MMAP2, misc, size, pid, pid
+    return _MMAP2.pack(*head, *place, 0, prot, flags) + name + _TAIL
 
 
 def with_build_id(record: bytes, build_id: bytes) -> bytes:
