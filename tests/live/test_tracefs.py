@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.live, pytest.mark.parallel]
 SHOWS_ITS_DIRECTORY = """
 from prospect.capture.events import tracepoints
 tracepoints._MOUNTS = ("/nowhere",)
-print(tracepoints.tracing_directory(), tracepoints.tracepoint_id("sched", "sched_switch"))
+print(tracepoints.events_directory(), tracepoints.tracepoint_id("sched", "sched_switch"))
 from pathlib import Path
 print(Path('/proc/self/mounts').read_text().count('tracefs'))
 """

@@ -9,9 +9,9 @@ import os
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
-from prospect.capture.counting.event_counters import CounterSet, CountLoop, CountTarget, threads_of
+from prospect.capture.counting.event_counters import CounterSet, CountLoop, CountTarget
 from prospect.capture.events.event_parsing import parse_events
-from prospect.capture.kernel.procfs import CpuWatch
+from prospect.capture.kernel.procfs import CpuWatch, names_in
 from prospect.capture.loop.command import Command, SignalWatch
 from prospect.errors import CaptureError, UsageError
 from prospect.options import CountingOptions
@@ -208,7 +208,11 @@ def _target(options: CountOptions, command: Command | None) -> CountTarget:
             raise UsageError(f"CPU {missing[0]} is not online here (--cpu)")
         return CountTarget(cpus=online if options.cpus is None else options.cpus)
     if options.pids:
-        threads = [thread for pid in options.pids for thread in threads_of(pid)]
+        threads: list[int] = []
+        for pid in options.pids:
+            if not (found := names_in(f"/proc/{pid}/task")):
+                raise CaptureError(f"there is no process {pid}")
+            threads += sorted(map(int, found))
         return CountTarget(pids=tuple(threads))
     pids = (command.pid,) if command else ()
     return CountTarget(pids, online, threads_only=options.scope == ALONE, on_exec=True)

@@ -153,7 +153,11 @@ def test_after_some_children_that_cannot_be_killed_nothing_is_read(served, progr
 
 
 def test_one_child_reads_from_a_file_system_and_holds_nothing_else(served, program, monkeypatch):
-    monkeypatch.setattr(served_file_copier, "take_on_rights_of", held_up)
+    def held_up_in_proc(_pid):
+        os.chdir("/proc")
+        held_up()
+
+    monkeypatch.setattr(served_file_copier, "take_on_rights_of", held_up_in_proc)
     with program.open() as other:
         for one in (asked(program), asked(program, pid=os.getppid())):
             assert served.ask(*one)
@@ -161,7 +165,7 @@ def test_one_child_reads_from_a_file_system_and_holds_nothing_else(served, progr
         (pid,) = served.pids
         held = Path(f"/proc/{pid}/fd")
         until = time.monotonic() + 5
-        while Path(f"/proc/{pid}/cwd").resolve() != Path("/") and time.monotonic() < until:
+        while Path(f"/proc/{pid}/cwd").resolve() != Path("/proc") and time.monotonic() < until:
             time.sleep(0.01)
         links = {str(link.readlink()).partition(":")[0] for link in held.iterdir()}
         assert other.name not in links

@@ -22,7 +22,7 @@ from prospect.capture.counting.syscall_counts import (
     enter_program,
     exit_program,
 )
-from prospect.capture.kernel import bpf_objects
+from prospect.capture.kernel import bpf_objects, procfs
 from prospect.errors import CaptureError
 
 GROUP = 1 << 24
@@ -81,7 +81,7 @@ def test_the_room_follows_the_memory_and_is_set_aside_only_where_it_must(memory,
     ("possible", "groups"), [("0", 1), ("0-1", 2), ("0-15", 16), ("0-16", 9), ("0-255", 16)]
 )
 def test_neighbouring_cpus_form_groups(monkeypatch, possible, groups):
-    monkeypatch.setattr(syscall_counts, "read_file", lambda _: possible.encode())
+    monkeypatch.setattr(procfs, "read_if_there", lambda _: possible.encode())
     shift = syscall_counts._cpu_shift()
     last = int(possible.split("-")[-1])
     assert len({cpu >> shift for cpu in range(last + 1)}) == groups <= MOST_GROUPS

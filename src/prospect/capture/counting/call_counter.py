@@ -1,13 +1,13 @@
-"""--count-calls: calls of chosen functions, counted by probes at their entries, within a budget.
+"""--count-calls: counts calls of chosen functions by probes at their entries, within a budget.
 
 docs/call-counts.md describes the result under `calls`. A thread of the recorder opens and closes
 windows; only the kernel's probes run in the counted processes.
 
 If the budget allows it, the first window never ends, and counts are exact. Otherwise windows are
-short and a random distance apart, so that no period of the program is aliased with them. `Windows`
-plans them from the calls of each window, their cost, and the CPU time that the command and its
-descendants used, without the time that probes took: so a program that waits, or that probes slow
-down, does not look like one that calls less often.
+short and at random distances, so that no period of the program is aliased with them. `Windows`
+plans them from the calls of each window, their cost, and the CPU time of the command and its
+descendants without the probes' time. So a program that waits, or that probes slow down, does not
+look like one that calls less often.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from prospect.abi.attr import EventAttr
 from prospect.capture.capture_limits import MOST_WINDOW_ROWS
 from prospect.capture.counting.call_probes import CallProbes, ProbeCost, kind_of
 from prospect.capture.counting.entry_hook import entry_hook
-from prospect.capture.counting.syscall_counts import refusal
+from prospect.capture.counting.syscall_counts import Counted, refusal
 from prospect.capture.kernel import perf_syscalls
 from prospect.errors import CaptureError, PluginError
 from prospect.light import monotonic_ns
-from prospect.records import NamedTuple, Record, field
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from prospect.capture.counting.call_probes import Function
 
 WINDOW_S = 0.01
-# While counting is cheap its cost is looked at so often.
+# The interval between looks at the cost while counting is cheap.
 LONGEST_S = 0.1
-# The share of a window's CPU time that probes may take at most: it is known to some percent
-# only, and the program's own time is what is left over.
+# The largest share of a window's CPU time for probes. The share has an error of some percent, and
+# the program's own time is the rest.
 _MOST_SHARE = 0.5
 _NEEDED = "6.6 or later, built with CONFIG_BPF_SYSCALL and CONFIG_UPROBE_EVENTS"
 _SHORTEST_PAUSE_S = 0.005
-# In a long run windows lie farther apart, so that there are some hundreds an hour.
+# In a long run windows are farther apart: a few hundred an hour.
 _MOST_WINDOWS_AT_ONCE = 256
 _LEAST_CPU_NS = 1_000_000
-# A budget of 100 % is bounded too, or a program of 0.1 s may run for minutes: beyond this cost,
-# probes take half of the CPU time at most. A larger share could not be kept: when probes take 95 %,
-# what they cost is not known well enough to distinguish that from 80 %.
+# A budget of 100 % is bounded too, or a program of 0.1 s might run for minutes: beyond this cost,
+# probes take at most half of the CPU time. A larger share could not be kept, because the cost is
+# not known exactly enough to distinguish 95 % from 80 %.
 GRANTED_NS = 5_000_000_000
 
 
@@ -57,13 +57,13 @@ class Windows(Record, frozen=False):
     """The windows of a run so far, and the rules for the next.
 
     Attributes:
-        budget: share of the command's CPU time that probes may take; no more than half is
-            kept to, and 1 counts every call until that has cost `GRANTED_NS`.
+        budget: share of the command's CPU time that probes may take, bounded by `_MOST_SHARE`;
+            1 counts every call until that has cost `GRANTED_NS`.
         random: draws the distances.
-        own_ns: by window, the CPU time of the command less what probes took; 0 if unknown.
+        own_ns: by window, the CPU time of the command without the probes' time; 0 if unknown.
         gap_ns: by window, the same from its end to the next window.
-        cost_ns: what all probes took so far.
-        cpu_ns: CPU time of the command so far.
+        cost_ns: CPU time of all probes so far.
+        cpu_ns: CPU time of the command so far, with the probes.
     """
 
     budget: float
@@ -76,7 +76,7 @@ class Windows(Record, frozen=False):
     def add_window(self, cpu_ns: int, cost_ns: float) -> None:
         """Add a window in which the command used `cpu_ns`, `cost_ns` of these for probes.
 
-        If probes took most of it, its own time is unknown, and counts as 0.
+        If probes took most of it, the command's own time is unknown, and counts as 0.
         """
         is_known = cost_ns <= _MOST_SHARE * cpu_ns
         self.own_ns.append(cpu_ns - cost_ns if is_known else 0.0)
@@ -84,20 +84,20 @@ class Windows(Record, frozen=False):
         self._spend(cpu_ns, cost_ns)
 
     def extend_window(self, cpu_ns: int, cost_ns: float) -> None:
-        """Add to the last window what came until it was closed."""
+        """Add the time until the last window was closed to it."""
         if self.own_ns[-1]:
             self.own_ns[-1] = max(self.own_ns[-1] + cpu_ns - cost_ns, 0.0)
         self._spend(cpu_ns, cost_ns)
 
     def add_gap(self, cpu_ns: int, cost_ns: float) -> None:
-        """Add time behind the last window; probes cost until they are gone."""
+        """Add time after the last window; probes cost time until they are removed."""
         if self.gap_ns:
             self.gap_ns[-1] += max(cpu_ns - cost_ns, 0.0)
         self._spend(cpu_ns, cost_ns)
 
     @property
     def is_within_budget(self) -> bool:
-        """Whether counting may go on now."""
+        """Whether counting may continue now."""
         if self.budget >= 1 and self.cost_ns <= GRANTED_NS:
             return True
         return self.cost_ns <= self._share * self.cpu_ns
@@ -108,11 +108,7 @@ class Windows(Record, frozen=False):
         return not any(self.gap_ns)
 
     def pause_s(self, elapsed_s: float) -> float:
-        """Return how long to wait before it is worth to look again.
-
-        Args:
-            elapsed_s: since counting began.
-        """
+        """Return the wait until the next look; `elapsed_s` is the time since counting began."""
         owed_ns = self.cost_ns / self._share - self.cpu_ns
         pace = self.cpu_ns / max(elapsed_s, WINDOW_S)  # CPU time, in ns a second
         wait_s = owed_ns / pace if pace > 0 else LONGEST_S
@@ -120,11 +116,11 @@ class Windows(Record, frozen=False):
         return min(apart_s, 10.0) * self.random.uniform(0.5, 1.5)
 
     def too_hot(self, cpu_ns: int, cost_of: Mapping[int, float]) -> dict[int, float]:
-        """Return the functions that a window shows to be called too often, with their shares.
+        """Return the functions that were called too often in a window, with their shares.
 
         Args:
             cpu_ns: the window's CPU time.
-            cost_of: by function, what its probes took of that.
+            cost_of: the part of it that each function's probes took.
         """
         found: dict[int, float] = {}
         if self.is_within_budget or cpu_ns < _LEAST_CPU_NS:
@@ -148,27 +144,20 @@ class Windows(Record, frozen=False):
 
 _LARGEST_I64 = (1 << 63) - 1
 _SHOWN_LEFT_OUT = 5
-# From this budget on a command may take twice its CPU time, which is worth a warning.
+# From this budget on, a command may take twice its CPU time, which is worth a warning.
 _EXPENSIVE_BUDGET = 0.5
 
 
 class _Part(Enum):
-    """The kind of a stretch of time: a window, the end of the last one, the gap behind it."""
+    """The kind of a stretch of time: a window, the end of the last one, the gap after it."""
 
     WINDOW = 0
     TAIL = 1
     GAP = 2
 
 
-class Calls(NamedTuple):
-    """The result of counting: the document for the recording, and sentences on its limits."""
-
-    document: dict[str, Any]
-    limits: tuple[str, ...]
-
-
 def require_known_machine() -> None:
-    """Refuse to count calls on a machine whose probes are not known, before anything is looked up.
+    """Refuse to count calls on a machine whose probes are unknown, before looking up functions.
 
     Raises:
         CaptureError: this is not an x86-64.
@@ -197,10 +186,10 @@ class CallCounter:
         self._hook_failure = ""
 
     def open(self, pid: int) -> None:
-        """Load the program and find out what probes cost; nothing is counted yet.
+        """Load the program and measure the cost of probes, without counting anything yet.
 
         Raises:
-            CaptureError: this kernel or this user cannot count; the message says what to do.
+            CaptureError: the kernel refuses; the message says what to do.
         """
         try:
             self._probes.open()
@@ -208,7 +197,7 @@ class CallCounter:
             self._costs = {kind: self._probes.measure_cost(kind) for kind in sorted({*self._kinds})}
             for number in self._probes.find_impossible():
                 self._left_out[number] = "the kernel cannot probe its first instruction"
-            self._probes.take()  # what was tried out is not counted
+            self._probes.take()  # discards the measured calls
         except OSError as error:
             raise refusal(error, "--count-calls", _NEEDED) from error
         if len(self._left_out) == len(self._functions):
@@ -231,10 +220,10 @@ class CallCounter:
         )
 
     def add_hook(self, name: str, pid: int) -> None:
-        """Run a hook in COMMAND where calls are counted; one that fails is left out.
+        """Run a hook in COMMAND at the counted functions; leave out one that fails.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: there is no hook with this name.
         """
         try:
             names = [os.fsdecode(function.name) for function in self._functions]
@@ -246,7 +235,7 @@ class CallCounter:
         """Begin to count.
 
         Raises:
-            CaptureError: the kernel refused after all.
+            CaptureError: the kernel refuses.
         """
         try:
             self._place()
@@ -258,18 +247,18 @@ class CallCounter:
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
         self._thread.start()
 
-    def finish(self) -> Calls:
-        """Count no more; return what was counted."""
+    def finish(self) -> Counted:
+        """Stop counting; return the counts."""
         self._end_thread()
         self._interval_ns = (self._interval_ns[0], monotonic_ns())
         try:
             document = self._document()
         except OSError as error:
-            return Calls({}, (f"The counts of calls cannot be read: {error.strerror}.",))
-        return Calls(document, self._limits())
+            return Counted({}, (f"The counts of calls cannot be read: {error.strerror}.",))
+        return Counted(document, self._limits())
 
     def close(self) -> None:
-        """Let go of everything; the kernel then takes it away."""
+        """Close all descriptors; the kernel then removes everything."""
         self._end_thread()
         self._probes.close()
         if self._probes.hook:
@@ -296,7 +285,7 @@ class CallCounter:
         return int.from_bytes(os.read(self._clock_fd, 8), "little")
 
     def _run(self) -> None:
-        """Open and close windows until the end; the body of the thread."""
+        """Open and close windows until the end; runs in a thread."""
         try:
             self._run_windows()
             self._look(_Part.WINDOW if self._probes.are_placed else _Part.GAP)
@@ -323,7 +312,7 @@ class CallCounter:
             self._probes.open_gate()
 
     def _wait_for_budget(self, began: float) -> bool:
-        """Wait until another window may open; False at the end."""
+        """Wait until another window may open; return False at the end."""
         self._look(_Part.GAP)
         while not self._done.wait(self._windows.pause_s(time.monotonic() - began)):
             self._look(_Part.GAP)
@@ -332,7 +321,7 @@ class CallCounter:
         return False
 
     def _look(self, part: _Part) -> None:
-        """Book what was counted and used since the last look."""
+        """Add the calls and CPU time since the last look to the windows."""
         cpu_ns = self._read_clock()
         used_ns, self._cpu_ns = cpu_ns - self._cpu_ns, cpu_ns
         cost_of: dict[int, float] = defaultdict(float)
@@ -395,7 +384,7 @@ class CallCounter:
         }
 
     def _hook_lines(self) -> dict[str, Any]:
-        """Return what the hook found, if there is one."""
+        """Return the result of the hook, if there is one."""
         hook = self._probes.hook
         if hook:
             try:
@@ -425,7 +414,7 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str,
 
 
 def _open_clock(pid: int) -> int:
-    """Open a counter of the CPU time of a process and all that it starts."""
+    """Open a counter of the CPU time of a process and its descendants."""
     attr = EventAttr(
         type=perf.PERF_TYPE_SOFTWARE,
         config=perf.PERF_COUNT_SW_TASK_CLOCK,

@@ -14,14 +14,14 @@ _COLON = re.compile(r"(?<!:):(?!:)")
 
 
 class CallPattern(NamedTuple):
-    """Functions to count: a shell pattern of names, in an image; "" for COMMAND's own."""
+    """Functions to count: a shell pattern of names in an image, "" for COMMAND's."""
 
     image: str
     name: str
 
 
 def parse_call_patterns(text: str) -> tuple[CallPattern, ...]:
-    """Read the patterns.
+    """Parse the patterns.
 
     Raises:
         UsageError: a name is missing.

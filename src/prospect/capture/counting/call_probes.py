@@ -1,16 +1,16 @@
 """Probes at the entries of functions: their cost, their program, and the kernel's table of calls.
 
-The kernel has several ways through a breakpoint, by the instruction that it replaces, and one costs
-many times another: a nop of five bytes becomes a call, pushes and jumps are emulated, all others
-are executed out of line with a second trap after them. ``endbr64``, with which many functions
-begin, is its own kind. The cost is measured on a little code in a file without a name, with
-and without a probe; rounds in which another task had the CPU do not count.
+The kernel handles a breakpoint in several ways, depending on the instruction that it replaces, and
+their costs differ much: a nop of five bytes becomes a call, the kernel emulates pushes and jumps,
+and executes all others out of line with a second trap after them. ``endbr64``, with which many
+functions begin, is a kind of its own. To measure the cost, this runs a little code in a file
+without a name, with and without a probe. Rounds in which another task had the CPU do not count.
 
-The program runs as a probed function is entered, on x86-64. It sees the registers of the caller:
-the function's first instruction has not run, so the return address is on top of the stack. It
-changes nothing in the process, so stacks can be unwound as before.
+The program runs at the entry of a probed function, on x86-64. The function's first instruction has
+not run, so the registers are the caller's, and the return address is on top of the stack. The
+program changes nothing in the process, so stacks can be unwound as before.
 
-Probes and table are held by file descriptors of this process, and end with it.
+Probes and table exist as long as this process has file descriptors of them.
 
 Source: uprobe_multi_link_handler(), bpf_uprobe_multi_link_attach() in ``kernel/trace/bpf_trace.c``;
 arch_uprobe_analyze_insn(), arch_uprobe_optimize() in ``arch/x86/kernel/uprobes.c``, Linux 6.18;
@@ -35,9 +35,9 @@ from prospect.capture.events.sample_cost import duration_ns, median_and_spread, 
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
+    REGISTERS,
     Instruction,
     Label,
-    Reg,
     address,
     alu,
     assemble,
@@ -71,10 +71,10 @@ _FIRST = {
 _REST = {"emulated": b"\x5d\xc3"}  # pop %rbp; ret
 _RET = b"\xc3"
 _TIMED_CALLS, _ROUNDS = 100, 9
-# As long is waited until a loaded CPU has left alone the fewest rounds.
+# The longest time until a loaded CPU has completed _FEWEST_ROUNDS undisturbed.
 _LOADED_BUDGET_NS = 50_000_000
 _FEWEST_ROUNDS = 5
-# If the cost cannot be measured: as much as was ever seen, and so no promise is broken.
+# If the cost cannot be measured: the largest known one, so that the budget holds.
 UNKNOWN_NS = 60_000.0
 
 
@@ -86,7 +86,7 @@ class ProbeCost(NamedTuple):
 
 
 def kind_of(code: bytes) -> str:
-    """Name the kind of a function by its first bytes."""
+    """Return the kind of a function by its first bytes."""
     if code.startswith(_FIRST["nop"]):
         return "nop"
     if code.startswith(_FIRST["endbr64"]):
@@ -99,14 +99,14 @@ def kind_of(code: bytes) -> str:
 
 
 def measure_probe_cost(kind: str, attach: Callable[[bytes, int], int]) -> ProbeCost:
-    """Measure for some milliseconds what a probe costs.
+    """Measure the cost of a probe, for a few milliseconds.
 
     Args:
         kind: one of `KINDS`.
-        attach: probes a file at an offset, and returns the descriptor that holds the probe.
+        attach: probes a file at an offset, and returns the probe's descriptor.
 
     Returns:
-        The cost; `UNKNOWN_NS` where this system lets nobody execute such a file, or probe it.
+        The cost; `UNKNOWN_NS` if this system does not allow to execute or probe such a file.
     """
     try:
         return _measure(_program(kind), attach)
@@ -115,10 +115,10 @@ def measure_probe_cost(kind: str, attach: Callable[[bytes, int], int]) -> ProbeC
 
 
 def _program(kind: str) -> tuple[bytes, int]:
-    """Return code that calls such a function `_TIMED_CALLS` times, and the function's offset."""
+    """Return code that calls a function of this kind, and the function's offset."""
     head = b"\x53\xbb" + _TIMED_CALLS.to_bytes(4, "little")  # push %rbx; mov $CALLS, %ebx
     loop = b"\xff\xcb\x75\xf7\x5b\xc3"  # dec %ebx; jnz to the call; pop %rbx; ret
-    # The call's displacement counts from after the call: the rest of the loop is in between.
+    # The call's displacement is relative to its end; the rest of the loop is in between.
     code = head + b"\xe8" + len(loop).to_bytes(4, "little") + loop
     return code + _FIRST[kind] + _REST.get(kind, _RET), len(code)
 
@@ -156,7 +156,7 @@ def _map(file: int) -> int:
 
 
 def _durations_ns(run: Callable[[], object]) -> list[int]:
-    """Time rounds without another task; all rounds where nearly every one was disturbed."""
+    """Time rounds without another task; return all rounds if nearly every one was disturbed."""
     every: list[int] = []
     alone: list[int] = []
     begin_ns = time.perf_counter_ns()
@@ -171,16 +171,13 @@ def _durations_ns(run: Callable[[], object]) -> list[int]:
     return alone if len(alone) >= _FEWEST_ROUNDS else every
 
 
-R0, R1, R2, R3, R4, R6, R7, R8, FP = (
-    *(Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4),
-    *(Reg.R6, Reg.R7, Reg.R8, Reg.FP),
-)
+R0, R1, R2, R3, _, _, R6, R7, R8, _, FP = REGISTERS
 
 # function u32 and CLOSED_BIT, pid u32, return address u64
 KEY = struct.Struct("=IIQ")
-# calls, when the first of them was (CLOCK_MONOTONIC, ns)
+# calls, time of the first (CLOCK_MONOTONIC, ns)
 VALUE = struct.Struct("=2Q")
-# Calls while no window was open: probes are not gone at once, and what they cost has to be known.
+# Calls while no window was open: removing probes takes time, and their cost matters.
 CLOSED_BIT = 1 << 31
 
 # struct pt_regs of x86-64. Source: arch/x86/include/asm/ptrace.h
@@ -197,8 +194,8 @@ class Maps(NamedTuple):
 
     Attributes:
         counts: a hash, KEY → VALUE.
-        dropped: per-CPU array of one u64: calls that found no room in `counts`.
-        gate: array of one u32: what is added to the function's number, 0 or CLOSED_BIT.
+        dropped: per-CPU array of one u64: calls for which `counts` had no room.
+        gate: array of one u32: 0 or CLOSED_BIT, which is added to the function's number.
     """
 
     counts: int
@@ -210,8 +207,8 @@ def call_program(maps: Maps, namespace: Namespace | None) -> bytes:
     """Return the code.
 
     Args:
-        maps: where to count.
-        namespace: number processes as this pid namespace does, None for the first one.
+        maps: take the counts.
+        namespace: the pid namespace whose pids are counted, None for the first one.
     """
     return assemble(
         (
@@ -227,8 +224,11 @@ def call_program(maps: Maps, namespace: Namespace | None) -> bytes:
             load(BPF_W, R1, R0, 0),
             alu(abi.BPF_OR, R7, R1),
             store(BPF_W, FP, _FUNCTION, R7),
-            store(BPF_DW, FP, _CALLER, 0),  # where the stack cannot be read
-            *_read_return_address(),
+            store(BPF_DW, FP, _CALLER, 0),  # remains if the stack cannot be read
+            *address(R1, _CALLER),
+            move(R2, 8),
+            load(BPF_DW, R3, R6, _SP_OFFSET),
+            call(abi.BPF_FUNC_probe_read_user),
             *look_up(maps.counts, _KEY_AT),
             jump_if(abi.BPF_JNE, R0, 0, "count"),
             *_new_counts(maps.counts),
@@ -249,21 +249,9 @@ def call_program(maps: Maps, namespace: Namespace | None) -> bytes:
     )
 
 
-def _read_return_address() -> Sequence[Instruction | Label]:
-    return (
-        *address(R1, _CALLER),
-        move(R2, 8),
-        load(BPF_DW, R3, R6, _SP_OFFSET),
-        call(abi.BPF_FUNC_probe_read_user),
-    )
-
-
 def _element(map_fd: int) -> Sequence[Instruction | Label]:
-    """Set R0 to the one element of an array; the kernel cannot know that it is there."""
-    return (
-        store(BPF_W, FP, _INDEX, 0),
-        *look_up(map_fd, _INDEX),
-    )
+    """Set R0 to the only element of an array; the verifier cannot know that it exists."""
+    return (store(BPF_W, FP, _INDEX, 0), *look_up(map_fd, _INDEX))
 
 
 def _new_counts(counts_fd: int) -> Sequence[Instruction | Label]:
@@ -272,14 +260,14 @@ def _new_counts(counts_fd: int) -> Sequence[Instruction | Label]:
         call(abi.BPF_FUNC_ktime_get_ns),
         store(BPF_DW, FP, _FIRST_NS, R0),
         store(BPF_DW, FP, _CALLS, 0),
-        # Another CPU may have made them in the meantime.
+        # Another CPU may have made them meanwhile.
         *update(counts_fd, (FP, _KEY_AT), (FP, _VALUE_AT), abi.BPF_NOEXIST),
         *look_up(counts_fd, _KEY_AT),
     )
 
 
 _ENTRIES = 1 << 16
-# Its ENOTSUPP, which user space has no name for. Source: include/linux/errno.h
+# The kernel's ENOTSUPP, for which user space has no name. Source: include/linux/errno.h
 _KERNEL_ENOTSUPP = 524
 _CANNOT_PROBE = (errno.EINVAL, errno.EOPNOTSUPP, errno.EIO, _KERNEL_ENOTSUPP)
 
@@ -289,7 +277,7 @@ class Function(NamedTuple):
 
     Attributes:
         file: descriptor of its image, open for reading.
-        object_path: where that is.
+        object_path: of the image.
         name: as in the symbol table.
         address: SVMA.
         offset: in the file.
@@ -305,13 +293,13 @@ class Function(NamedTuple):
 
 
 class CallRow(NamedTuple):
-    """A row of the table: who called what, how often.
+    """A row of the table: the calls of a function by one process from one place.
 
     Attributes:
         function: row of the functions.
-        is_open: whether that was while the gate was open.
+        is_open: whether the gate was open.
         caller: return address.
-        first_ns: when the first of them was, CLOCK_MONOTONIC.
+        first_ns: time of the first call, CLOCK_MONOTONIC.
     """
 
     function: int
@@ -323,13 +311,13 @@ class CallRow(NamedTuple):
 
 
 class CallProbes:
-    """The probes: `open`, then `place` and `remove` as often as needed, `close`.
+    """The probes: call `open`, then `place` and `remove` as often as needed, then `close`.
 
-    The kernel takes some milliseconds to place and to remove them. `open_gate` and `close_gate` say
-    at once from when to when calls count.
+    The kernel takes a few milliseconds to place and to remove them. `open_gate` and `close_gate`
+    take effect at once.
 
     Attributes:
-        hook: is run where the probes are, as long as they are there.
+        hook: runs at the probes, as long as they are placed.
     """
 
     def __init__(self, functions: Sequence[Function]) -> None:
@@ -341,23 +329,30 @@ class CallProbes:
         self._taken: dict[tuple[int, int, int], int] = {}
 
     def open(self) -> None:
-        """Make the table and load the program; the gate is closed.
+        """Make the table and load the program, with the gate closed.
 
         Raises:
             OSError: the kernel refused.
         """
-        self._maps = Maps(*(self._held.keep(bpf_objects.create_map(one)) for one in _layouts()))
+        layout = bpf_objects.MapLayout
+        kind, flags = abi.BPF_MAP_TYPE_HASH, abi.BPF_F_NO_PREALLOC
+        layouts = (
+            layout("prospect_calls", kind, KEY.size, VALUE.size, _ENTRIES, flags),
+            layout("prospect_full", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, entries=1),
+            layout("prospect_gate", abi.BPF_MAP_TYPE_ARRAY, 4, 4, entries=1),
+        )
+        self._maps = Maps(*(self._held.keep(bpf_objects.create_map(one)) for one in layouts))
         code = call_program(self._maps, pid_namespace())
         self._program_fd = self._held.keep(bpf_objects.load_uprobes_program("prospect_calls", code))
         self.close_gate()
 
     def close(self) -> None:
-        """Let go of everything; the kernel then takes it away."""
+        """Close all descriptors; the kernel then removes everything."""
         self._held.close()
 
     def measure_cost(self, kind: str) -> ProbeCost:
-        """Measure what a call costs that is counted, for a kind of first instruction."""
-        number = len(self._functions)  # which is none of them
+        """Measure the cost of a counted call, for a kind of first instruction."""
+        number = len(self._functions)  # of no function
         return measure_probe_cost(
             kind,
             lambda path, at: bpf_objects.attach_uprobes(self._program_fd, path, [at], [number]),
@@ -366,12 +361,12 @@ class CallProbes:
     def find_impossible(self) -> list[int]:
         """Return the functions that the kernel cannot probe.
 
-        Each file is mapped here meanwhile: for an unmapped file the kernel validates the probed
-        instruction at a later mmap and does not report a failure.
+        This maps each file meanwhile. For an unmapped file, the kernel would validate the probed
+        instruction at a later mmap() and not report a failure.
         Source: uprobe_mmap() in ``kernel/events/uprobes.c``, Linux 6.18.
 
         Raises:
-            OSError: it can probe none, for another reason than their instructions.
+            OSError: it can probe none, for a reason other than their instructions.
         """
         found: list[int] = []
         for file, numbers in self._by_file(range(len(self._functions))).items():
@@ -392,20 +387,20 @@ class CallProbes:
                 self._held.links += self.hook.attach(*self._places(file, of_file))
 
     def remove(self) -> None:
-        """Take the probes away."""
+        """Remove the probes."""
         self._held.detach()
 
     @property
     def are_placed(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any probes."""
         return bool(self._held.links)
 
     def open_gate(self) -> None:
-        """Let calls count from now on."""
+        """Count calls as in a window from now on."""
         bpf_objects.write_element(self._maps.gate, 0, bytes(4))
 
     def close_gate(self) -> None:
-        """Let calls count apart from now on."""
+        """Count calls as outside of windows from now on."""
         bpf_objects.write_element(self._maps.gate, 0, CLOSED_BIT.to_bytes(4, "little"))
 
     def rows(self) -> Iterator[CallRow]:
@@ -424,7 +419,7 @@ class CallProbes:
                     yield CallRow(function, function == place, pid, caller, calls, first_ns)
 
     def take(self) -> list[CallRow]:
-        """Return rows of what was added since the last time.
+        """Return rows with the calls since the last time.
 
         Raises:
             OSError: the kernel refused.
@@ -438,7 +433,7 @@ class CallProbes:
         return added
 
     def dropped(self) -> int:
-        """Return how many calls are in no row.
+        """Return the number of calls that are in no row.
 
         Raises:
             OSError: the kernel refused.
@@ -457,7 +452,7 @@ class CallProbes:
         return bpf_objects.attach_uprobes(self._program_fd, *self._places(file, numbers))
 
     def _places(self, file: int, numbers: list[int]) -> tuple[bytes, list[int], list[int]]:
-        """Return what is attached to: path, offsets, and a number for each."""
+        """Return the arguments of `attach_uprobes`: path, offsets, and a number for each."""
         offsets = [self._functions[number].offset for number in numbers]
         return b"/proc/self/fd/%d" % file, offsets, numbers
 
@@ -473,22 +468,3 @@ class CallProbes:
             first, second = numbers[:half], numbers[half:]
             return [*self._impossible_of(file, first), *self._impossible_of(file, second)]
         return []
-
-
-def _layouts() -> tuple[bpf_objects.MapLayout, ...]:
-    return (
-        bpf_objects.MapLayout(
-            "prospect_calls",
-            abi.BPF_MAP_TYPE_HASH,
-            KEY.size,
-            VALUE.size,
-            _ENTRIES,
-            abi.BPF_F_NO_PREALLOC,
-        ),
-        bpf_objects.MapLayout(
-            "prospect_full", abi.BPF_MAP_TYPE_PERCPU_ARRAY, key_bytes=4, value_bytes=8, entries=1
-        ),
-        bpf_objects.MapLayout(
-            "prospect_gate", abi.BPF_MAP_TYPE_ARRAY, key_bytes=4, value_bytes=4, entries=1
-        ),
-    )

@@ -1,8 +1,8 @@
 """A plug-in's hook at entries and returns of counted functions: its eBPF programs and maps.
 
-A plug-in of the group ``prospect.hooks`` asks for them through its `HookKit`, and gives lines about
-what they found. The kernel's verifier checks the programs: they can read anything, and change
-nothing in the process.
+A plug-in of the group ``prospect.hooks`` makes them with its `HookKit`, and returns lines with
+their results. The kernel's verifier checks the programs: they can read anything, but cannot change
+the process.
 
 Defined by: docs/plugins.md. Source: bpf_uprobe_multi_link_attach() in
 ``kernel/trace/bpf_trace.c``, Linux 6.18; struct pt_regs in ``arch/x86/include/asm/ptrace.h``.
@@ -48,7 +48,7 @@ _INDEX = -4
 
 
 class Counters:
-    """An array of u64 counters in the kernel, as many for each CPU."""
+    """An array of u64 counters in the kernel, one array for each CPU."""
 
     def __init__(self, map_fd: int, entries: int) -> None:
         self.map_fd = map_fd
@@ -67,7 +67,7 @@ class HookKit:
     """The means to make a hook.
 
     Attributes:
-        functions: names of the counted functions; the number of one is what `number` gives.
+        functions: names of the counted functions, in the order of the numbers of `number`.
     """
 
     def __init__(self, functions: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ class HookKit:
         """Make an array of counters.
 
         Raises:
-            ValueError: so many are not given.
+            ValueError: there may not be so many.
             OSError: the kernel refused.
         """
         if not 0 < entries <= MOST_HOOK_ENTRIES:
@@ -92,19 +92,19 @@ class HookKit:
         return Counters(self.fds[-1], entries)
 
     def argument(self, number: int, register: Reg) -> Code:
-        """Set a register to an argument of the function, the first one is 0; at its entry."""
+        """Set a register to an argument of the function, numbered from 0, at its entry."""
         return (load(abi.BPF_DW, register, Reg.R1, _ARGUMENTS[number]),)
 
     def result(self, register: Reg) -> Code:
-        """Set a register to what the function returns; at its return."""
+        """Set a register to the result of the function, at its return."""
         return (load(abi.BPF_DW, register, Reg.R1, _RESULT),)
 
     def number(self, register: Reg) -> Code:
-        """Set a register to the number of the function; R1 to R5 are lost."""
+        """Set a register to the number of the function; changes R1 to R5."""
         return (call(abi.BPF_FUNC_get_attach_cookie), move(register, Reg.R0))
 
     def count(self, counters: Counters, index: Reg) -> Code:
-        """Add one to the counter that a register names, if there is one; R0 to R5 are lost."""
+        """Add one to the counter whose number is in a register; changes R0 to R5."""
         self._labels += 1
         end = f"counted {self._labels}"
         return (
@@ -117,7 +117,7 @@ class HookKit:
         )
 
     def at_entry(self, *parts: Code) -> None:
-        """Run code as a function is entered; R1 has its registers.
+        """Run code at the entry of a function; R1 points to its registers.
 
         Raises:
             OSError: the kernel's verifier refuses it.
@@ -125,7 +125,7 @@ class HookKit:
         self._add(parts, 0)
 
     def at_return(self, *parts: Code) -> None:
-        """Run code as a function returns; as `at_entry`."""
+        """Run code at the return of a function, as `at_entry` does."""
         self._add(parts, abi.BPF_F_UPROBE_MULTI_RETURN)
 
     def _add(self, parts: Sequence[Code], flags: int) -> None:
@@ -135,13 +135,13 @@ class HookKit:
 
 
 class EntryHook:
-    """One hook: `attach` as often as probes are placed, `lines` at the end, `close`."""
+    """A hook: call `attach` each time that probes are placed, `lines` at the end, then `close`."""
 
     def __init__(self, entry_point: EntryPoint, functions: Sequence[str], pid: int) -> None:
         """Let the plug-in make its programs.
 
         Raises:
-            PluginError: it failed, or the kernel refused what it made.
+            PluginError: it failed, or the kernel refused a program.
         """
         self.name = entry_point.name
         self._entry_point = entry_point
@@ -167,11 +167,9 @@ class EntryHook:
         links: list[int] = []
         try:
             for program, flags in self._kit.programs:
-                links.append(
-                    bpf_objects.attach_uprobes(
-                        program, path, offsets, numbers, flags=flags, pid=self._pid
-                    )
-                )
+                places = path, offsets, numbers
+                link = bpf_objects.attach_uprobes(program, *places, flags=flags, pid=self._pid)
+                links.append(link)
         except OSError:
             for link in links:
                 os.close(link)
@@ -179,26 +177,26 @@ class EntryHook:
         return links
 
     def lines(self) -> list[str]:
-        """Return what the hook says it found.
+        """Return the hook's result.
 
         Raises:
             PluginError: it failed.
         """
         try:
             return [str(line) for line in self._report()][:MOST_HOOK_LINES]
-        except Exception as error:  # anything may go wrong in code that is not ours
+        except Exception as error:  # anything may go wrong in a plug-in
             what = f"{type(error).__name__}: {error}"
             raise PluginError(f"{described(self._entry_point)} failed: {what}") from error
 
     def close(self) -> None:
-        """Let go of the programs and maps; the kernel then takes them away."""
+        """Close the programs and maps; the kernel then removes them."""
         while self._kit.fds:
             with suppress(OSError):
                 os.close(self._kit.fds.pop())
 
 
 def entry_hook(name: str, functions: Sequence[str], pid: int) -> EntryHook:
-    """Return the hook of a name, ready to be attached; arguments as of `EntryHook`.
+    """Return the hook with a name, ready to be attached; arguments as of `EntryHook`.
 
     Raises:
         PluginError: it failed.

@@ -1,9 +1,9 @@
-"""Counters: events that are counted and never sampled, for tasks or for CPUs, until a run ends.
+"""Counts events, without samples, for tasks or CPUs, until a run ends.
 
-A count comes with the times that the counter was enabled and ran for. The run ends with the
+A count comes with the times for which the counter was enabled and running. The run ends with the
 command, the processes or a signal; each interval ends with a call.
 
-Defined by: perf_event_open(2), "Reading results"; docs/stat.md describes what is summed.
+Defined by: perf_event_open(2), "Reading results"; docs/stat.md describes the sums.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.capture.events.event_choice import ALONE
+from prospect.capture.events.event_choice import ALONE, EVERY_TASK
 from prospect.capture.events.event_opening import open_chosen, refusal_message
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import parse_cpu_list
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import ChosenEvent
     from prospect.capture.loop.command import Command, SignalWatch
 
-_EVERY_TASK = -1
 _ANY_CPU = -1
 _READ_FORMAT = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
 # Source: validate_group() in ``arch/x86/events/core.c`` and ``drivers/perf/arm_pmu.c``, Linux 6.18.
@@ -41,7 +40,7 @@ _GROUP_TOO_LARGE = (
     " the braces, or make two groups"
 )
 _TOO_MANY_FILES = "too many open files: raise the limit with `ulimit -n"
-_SPARE_FILES = 32  # what a process has open besides
+_SPARE_FILES = 32  # the process's other open files
 _COUNTS = struct.Struct("=QQQ")
 
 
@@ -50,9 +49,9 @@ class CountTarget(NamedTuple):
 
     Attributes:
         pids: tasks to follow; empty for all.
-        cpus: CPUs to watch, where tasks are not followed, or cannot be.
-        inherits: whether what the tasks start later counts with them.
-        threads_only: of that, only threads.
+        cpus: CPUs to watch, if tasks are not followed, or cannot be.
+        inherits: whether later children and threads of the tasks count with them.
+        threads_only: whether only their threads do.
         on_exec: whether counting begins when the task executes a program.
     """
 
@@ -64,7 +63,7 @@ class CountTarget(NamedTuple):
 
 
 class RawCount(NamedTuple):
-    """The sums over an event's counters: counts, and the times of all of them."""
+    """The sums over an event's counters: counts and times."""
 
     value: int
     enabled_ns: int
@@ -75,9 +74,9 @@ class CounterSet:
     """The counters of all events.
 
     Attributes:
-        events: those that are counted, with the names under which they are.
+        events: the counted events, with the names for the report.
         refused: a sentence for each optional event that cannot be counted.
-        limits: a sentence for each thing that is counted otherwise than it was asked for.
+        limits: sentences on counts of other tasks than the user's.
     """
 
     def __init__(self, target: CountTarget) -> None:
@@ -94,7 +93,7 @@ class CounterSet:
 
         Args:
             events: in the order of the report.
-            optional: whether one that this machine does not have is left out.
+            optional: whether to leave out events that this machine does not have.
 
         Raises:
             CaptureError: an event cannot be counted; says why and what to do.
@@ -114,7 +113,7 @@ class CounterSet:
             self._fds.append(fds)
 
     def enable(self) -> None:
-        """Start all counters but those that start when their task executes a program."""
+        """Start all counters except those that start when their task executes a program."""
         for event, fds in zip(self.events, self._fds, strict=True):
             if self._target.on_exec and not self._is_everywhere(event):
                 continue
@@ -133,7 +132,7 @@ class CounterSet:
         return tuple(_read_sum(fds) for fds in self._fds)
 
     def close(self) -> None:
-        """Close all counters and put the limit of open files back."""
+        """Close all counters and restore the limit of open files."""
         for fds in self._fds:
             _close_all(fds)
         self._fds.clear()
@@ -142,7 +141,7 @@ class CounterSet:
             self._old_files_limit = None
 
     def _open_event(self, event: ChosenEvent) -> tuple[ChosenEvent, list[int]]:
-        """Open an event, of user space alone where this user may not count the kernel."""
+        """Open an event, for user space only if this user may not count the kernel."""
         try:
             return event, self._open_everywhere(event)
         except OSError as error:
@@ -167,21 +166,18 @@ class CounterSet:
         return fds
 
     def _refusal(self, error: OSError, events: tuple[ChosenEvent, ...]) -> str:
-        """Say why the first of the events that are left cannot be opened, and what to do."""
+        """Return why the first of the remaining events cannot be opened, and what to do."""
         event = events[0]
         if error.errno == errno.EMFILE:
-            return f"{event.name}: {_TOO_MANY_FILES} {self._files_needed(events)}`"
+            needed = sum(len(self._places(event)) for event in events)
+            needed += sum(map(len, self._fds)) + _SPARE_FILES
+            return f"{event.name}: {_TOO_MANY_FILES} {needed}`"
         if error.errno == errno.EINVAL and self._opens_alone(event):
             return f"{event.name}: {_GROUP_TOO_LARGE}"
         return refusal_message(event, error, follows_tasks=bool(self._target.pids))
 
-    def _files_needed(self, events: tuple[ChosenEvent, ...]) -> int:
-        """Return a limit of open files with which these can be opened too."""
-        counters = sum(len(self._places(event)) for event in events)
-        return sum(map(len, self._fds)) + counters + _SPARE_FILES
-
     def _opens_alone(self, event: ChosenEvent) -> bool:
-        """Return whether an event that the kernel refused would open outside of its group."""
+        """Return whether a refused event can be opened outside of its group."""
         if event.group == ALONE:
             return False
         try:
@@ -193,15 +189,15 @@ class CounterSet:
     def _is_everywhere(self, event: ChosenEvent) -> bool:
         """Return whether an event counts on all CPUs though tasks are followed.
 
-        A probe cannot be inherited: for each new task the kernel reads its path again, in the
-        memory of the process that forks, and lets the fork fail.
+        A probe cannot be inherited: for each new task the kernel would read its path again, in the
+        memory of the forking process, and let the fork fail.
         Source: perf_uprobe_init() in ``kernel/trace/trace_event_perf.c``, Linux 6.18.
         """
         target = self._target
         return bool(event.path and target.on_exec and not target.threads_only)
 
     def _note_probe(self, event: ChosenEvent) -> None:
-        """Say whose executions of a probe are counted."""
+        """Add a sentence about the tasks in which a probe counts."""
         if not event.path or not self._target.pids:
             return
         limit = "Probes count the threads that run as counting begins, not those that start later."
@@ -220,10 +216,10 @@ class CounterSet:
         if event.cpus:
             counting = parse_cpu_list(event.cpus)
             cpus = tuple(cpu for cpu in counting if cpu in cpus) or counting
-        return [(_EVERY_TASK, cpu) for cpu in cpus]
+        return [(EVERY_TASK, cpu) for cpu in cpus]
 
     def _open_one(self, event: ChosenEvent, pid: int, cpu: int) -> int | None:
-        """Open one counter; None if its task has ended meanwhile."""
+        """Open one counter; return None if its task has ended meanwhile."""
         place = (event.group, pid, cpu)
         leader = self._leaders.get(place, -1) if event.group != ALONE else -1
         attr = event.attr._replace(
@@ -257,23 +253,11 @@ class CounterSet:
         return flags
 
 
-def threads_of(pid: int) -> tuple[int, ...]:
-    """Return the threads of a process.
-
-    Raises:
-        CaptureError: there is no such process.
-    """
-    try:
-        return tuple(sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")))
-    except OSError as error:
-        raise CaptureError(f"there is no process {pid}") from error
-
-
 def _read_sum(fds: list[int]) -> RawCount:
     value = enabled_ns = running_ns = 0
     for fd in fds:
         words = os.read(fd, _COUNTS.size)
-        if len(words) < _COUNTS.size:  # a pinned event that found no counter
+        if len(words) < _COUNTS.size:  # a pinned event without a counter
             continue
         one = _COUNTS.unpack(words)
         value, enabled_ns, running_ns = value + one[0], enabled_ns + one[1], running_ns + one[2]
@@ -285,7 +269,7 @@ def _close_all(fds: list[int]) -> None:
         os.close(fd)
 
 
-# How often the command is looked at where the kernel has no pidfd.
+# The time between looks at the command if the kernel has no pidfd.
 _NO_PIDFD_S = 0.01
 
 
@@ -309,15 +293,15 @@ class CountLoop:
 
     @property
     def interrupted_by(self) -> int:
-        """The first signal that was to end it, 0 without."""
+        """The first signal that ends it, 0 for none."""
         return self._end_request.interrupted_by
 
     def run(self, interval_s: float, on_interval: Callable[[float], None]) -> float:
-        """Count; return how many seconds it took.
+        """Count; return the seconds that it took.
 
         Args:
-            interval_s: how often `on_interval` is called, 0 for never.
-            on_interval: is given the seconds since the start.
+            interval_s: the time between calls of `on_interval`, 0 for no calls.
+            on_interval: takes the seconds since the start.
 
         Raises:
             CommandError: the command could not be executed.
@@ -332,7 +316,7 @@ class CountLoop:
             now_s = time.monotonic() - self._begin_s
             if interval_s and now_s >= due * interval_s:
                 on_interval(now_s)
-                # An interval that was missed makes the one before longer.
+                # A missed interval makes the one before it longer.
                 due = int(now_s / interval_s) + 1
             until_s = due * interval_s if interval_s else math.inf
             for fd, _ in poll.poll(self._timeout_ms(until_s)):

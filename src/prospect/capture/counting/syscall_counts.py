@@ -1,9 +1,9 @@
-"""--count-syscalls: every system call of the machine, counted in the kernel.
+"""--count-syscalls: counts every system call of the machine in the kernel.
 
-Two programs run at the raw tracepoints sys_enter(regs, number) and sys_exit(regs, result); their
-counts are read at the end, as docs/recording.md describes them under `syscalls`. Raw tracepoints
-cost less a call than perf events of the same name, and are found by name, so that tracefs need not
-be mounted. Programs and maps are held by file descriptors of this process, and end with it.
+Two programs run at the raw tracepoints sys_enter(regs, number) and sys_exit(regs, result). The
+recorder reads their counts at the end; docs/recording.md describes them under `syscalls`. Raw
+tracepoints cost less than perf events of the same name, and need no tracefs. Programs and maps
+exist as long as this process has file descriptors of them.
 
 Each thread has its own state, which the kernel frees with the thread. A call is counted as it
 begins, so that one that never ends counts too; its time is added as it ends. Counters belong to a
@@ -30,9 +30,9 @@ from prospect.capture.capture_limits import MOST_SYSCALL_ENTRIES
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
+    REGISTERS,
     Instruction,
     Label,
-    Reg,
     address,
     alu,
     assemble,
@@ -48,7 +48,7 @@ from prospect.capture.kernel.bpf_assembler import (
     store,
     update,
 )
-from prospect.capture.kernel.procfs import parse_cpu_list, read_file
+from prospect.capture.kernel.procfs import possible_cpus
 from prospect.errors import CaptureError
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
@@ -58,21 +58,18 @@ if TYPE_CHECKING:
 
     Program = Sequence[Instruction | Label]
 
-R0, R1, R2, R3, R4, R6, R7, R8, FP = (
-    *(Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4),
-    *(Reg.R6, Reg.R7, Reg.R8, Reg.FP),
-)
+R0, R1, R2, R3, R4, _, R6, R7, R8, _, FP = REGISTERS
 
-# A thread's state: when its call began (0: it is in none), then the key of that call's counters.
+# A thread's state: the start of its call (0 for none), then the key of that call's counters.
 STATE_WORDS = 3
 _BEGUN_NS = 0
 _KEY = 8
 _PID = 8
 _CALL = 12
 _SINCE_NS = 16
-# pid u32, call u32, since_ns u64: from when on the process ran this program
+# pid u32, call u32, since_ns u64: the time at which the process began to run this program
 COUNTS_KEY = struct.Struct("=IIQ")
-# calls, those of them that ended, nanoseconds inside of those
+# calls, ended calls, nanoseconds in ended calls
 COUNTS_VALUE = struct.Struct("=3Q")
 _CALLS = 0
 _ENDED = 8
@@ -86,8 +83,8 @@ NUMBER_MASK = 0xFFFF
 COMPAT_BIT = 1 << 16
 _GROUP_SHIFT = 24
 CALL_MASK = NUMBER_MASK | COMPAT_BIT
-# Numbers from here on are counted as NO_SUCH_CALL: a program that makes them up must not fill the
-# map.
+# Numbers from here on are counted as NO_SUCH_CALL, so that a program that invents numbers does not
+# fill the map.
 _NUMBERS = 1024
 MOST_GROUPS = 16
 
@@ -101,9 +98,9 @@ class Maps(NamedTuple):
 
     Attributes:
         threads: task storage, STATE_WORDS u64: each thread's state.
-        images: pid → since when the process runs its program, for threads that begin later.
+        images: pid → the time at which it began to run its program, for threads that start later.
         counts: COUNTS_KEY → COUNTS_VALUE.
-        dropped: per-CPU array of one u64: calls that found no room in `counts`.
+        dropped: per-CPU array of one u64: calls for which `counts` had no room.
     """
 
     threads: int
@@ -117,7 +114,7 @@ class Machine(NamedTuple):
 
     Attributes:
         register_offset: in struct pt_regs, of the register that shows 32-bit code.
-        register_mask, compat_value: the call is a 32-bit one where masked it has this value.
+        register_mask, compat_value: the masked register of a 32-bit call has this value.
         exec_calls: `call` of execve and execveat, native and 32-bit.
     """
 
@@ -128,7 +125,7 @@ class Machine(NamedTuple):
 
 
 class Namespace(NamedTuple):
-    """A pid namespace other than the first, as the kernel numbers its file."""
+    """A pid namespace other than the first: the kernel's numbers of its file."""
 
     device: int
     inode: int
@@ -149,10 +146,10 @@ def enter_program(
     """Return the code for sys_enter.
 
     Args:
-        maps: where to count.
-        machine: the one that it is to run on.
+        maps: take the counts.
+        machine: the one on which it runs.
         cpu_shift: a CPU's number shifted right by this is its group, below MOST_GROUPS.
-        namespace: number processes as this pid namespace does, None for the first one.
+        namespace: the pid namespace whose pids are counted, None for the first one.
     """
     return assemble(
         (
@@ -184,7 +181,7 @@ def enter_program(
 
 
 def exit_program(maps: Maps, machine: Machine) -> bytes:
-    """Return the code for sys_exit; a call that began before counting did is passed over."""
+    """Return the code for sys_exit, which ignores calls that began before counting."""
     return assemble(
         (
             move(R6, R1),
@@ -216,7 +213,7 @@ def exit_program(maps: Maps, machine: Machine) -> bytes:
 
 
 def _thread_state(maps: Maps, flags: int, otherwise: str) -> Program:
-    """Set R7 to the thread's state, or go on at `otherwise`."""
+    """Set R7 to the thread's state, or go to `otherwise`."""
     return (
         call(abi.BPF_FUNC_get_current_task_btf),
         move(R2, R0),
@@ -230,10 +227,10 @@ def _thread_state(maps: Maps, flags: int, otherwise: str) -> Program:
 
 
 def _identify(maps: Maps, namespace: Namespace | None) -> Program:
-    """Fill in the state of a thread at its first call: its process, and since when that runs.
+    """Fill in a thread's state at its first call: its process, and the start of its program.
 
-    A thread that is not the first takes over what is known of its process, so that threads share
-    counters. Where nothing is known any time of the process's life does.
+    Later threads of a process use the known time, so that all threads share counters. If none is
+    known, any time of the process's life will do.
     """
     return (
         *pid_and_tid(namespace),
@@ -256,8 +253,8 @@ def _identify(maps: Maps, namespace: Namespace | None) -> Program:
 def pid_and_tid(namespace: Namespace | None) -> Program:
     """Set R8 to the process's id in the upper half, the thread's in the lower one.
 
-    Both are 0 for a thread that is not in the namespace. Other registers and what is on the
-    stack are lost.
+    Both are 0 for a thread that is not in the namespace. This changes other registers and the
+    stack.
     """
     if namespace is None:
         return (call(abi.BPF_FUNC_get_current_pid_tgid), move(R8, R0))
@@ -272,7 +269,7 @@ def pid_and_tid(namespace: Namespace | None) -> Program:
 
 
 def _begin_image(maps: Maps) -> Program:
-    """Say that the process of the state in R7 runs another program from now on."""
+    """Note that the process of the state in R7 runs another program from now on."""
     return (
         call(abi.BPF_FUNC_ktime_get_ns),
         store(BPF_DW, R7, _SINCE_NS, R0),
@@ -281,7 +278,7 @@ def _begin_image(maps: Maps) -> Program:
 
 
 def _which_call(machine: Machine, cpu_shift: int) -> Program:
-    """Write `call` into the state in R7; R6 are the tracepoint's arguments."""
+    """Write `call` into the state in R7; R6 points to the tracepoint's arguments."""
     return (
         load(BPF_DW, R8, R6, 8),
         jump_if(abi.BPF_JLT, R8, _NUMBERS, "numbered"),
@@ -309,7 +306,7 @@ def _new_counts(maps: Maps) -> Program:
     """Make the counters of the state in R7 and set R0 to them, 0 if there is no room."""
     return (
         *(store(BPF_DW, FP, _ZERO_COUNTS + place, 0) for place in (_CALLS, _ENDED, _TIME_NS)),
-        # Another thread may have made them in the meantime.
+        # Another thread may have made them meanwhile.
         *update(maps.counts, (R7, _KEY), (FP, _ZERO_COUNTS), abi.BPF_NOEXIST),
         *look_up(maps.counts, _KEY, R7),
     )
@@ -328,14 +325,13 @@ def _count_dropped(maps: Maps) -> Program:
 _NEEDED = (
     "5.13 or later, built with CONFIG_BPF_SYSCALL, CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS"
 )
-_POSSIBLE_CPUS = "/sys/devices/system/cpu/possible"
 # PROC_PID_INIT_INO, include/linux/proc_ns.h
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
-# An entry for so much memory: it takes about 100 bytes, and a full map an 80th of the machine's.
-# With 25 different calls a process that is 40,000 processes with 8 GiB, 160,000 with 32.
+# One entry for so much memory: it takes about 100 bytes, so a full map takes an 80th of the
+# machine's memory. With 25 different calls a process, 8 GiB suffice for 40,000 processes.
 _BYTES_AN_ENTRY = 1 << 13
 _FEWEST_ENTRIES = 1 << 16
-# Before 6.1 programs that trace can only use memory that was set aside for them.
+# Before 6.1, tracing programs can only use preallocated memory.
 # Source: check_map_prog_compatibility() in kernel/bpf/verifier.c, Linux 5.15
 _ALLOCATES_SINCE = (6, 1)
 _SET_ASIDE_SHARE = 8
@@ -347,7 +343,7 @@ _OTHER_NAMESPACES = (
 _ROUNDS, _CALLS_A_ROUND = 20, 500
 
 
-class Calls(NamedTuple):
+class Counted(NamedTuple):
     """The result of counting: the document for the recording, and sentences on its limits."""
 
     document: dict[str, Any]
@@ -365,10 +361,10 @@ class SyscallCounter:
         self._interval_ns = (0, 0)
 
     def open(self) -> None:
-        """Make the maps and load the programs; nothing is counted yet.
+        """Make the maps and load the programs, without counting anything yet.
 
         Raises:
-            CaptureError: this kernel or this user cannot count; the message says what to do.
+            CaptureError: the kernel refuses; the message says what to do.
         """
         machine = MACHINES.get(os.uname().machine)
         if machine is None:
@@ -390,7 +386,7 @@ class SyscallCounter:
         """Begin to count.
 
         Raises:
-            CaptureError: the kernel refused after all.
+            CaptureError: the kernel refuses.
         """
         try:
             self._attach()
@@ -398,90 +394,64 @@ class SyscallCounter:
             raise refusal(error, "--count-syscalls", _NEEDED) from error
         self._interval_ns = (monotonic_ns(), 0)
 
-    def finish(self) -> Calls:
-        """Count no more; return what was counted, and measure what that cost, for about 20 ms."""
+    def finish(self) -> Counted:
+        """Stop counting; return the counts, and their cost, which takes about 20 ms to measure."""
         self._held.detach()
         self._interval_ns = (self._interval_ns[0], monotonic_ns())
         try:
             return self._read()
         except OSError as error:
-            return Calls({}, (f"The counts of system calls cannot be read: {error.strerror}.",))
+            return Counted({}, (f"The counts of system calls cannot be read: {error.strerror}.",))
 
-    def _read(self) -> Calls:
+    def _read(self) -> Counted:
         dropped = bpf_objects.read_percpu_sum(self._maps.dropped, 0)
         dropped += bpf_objects.missed_runs(self._enter_fd)
+        counts = bpf_objects.read_hash(self._maps.counts, COUNTS_KEY.size, COUNTS_VALUE.size)
         document = {
             "interval_ns": list(self._interval_ns),
             "dropped": dropped,
-            **columns_of(
-                bpf_objects.read_hash(self._maps.counts, COUNTS_KEY.size, COUNTS_VALUE.size)
-            ),
+            **columns_of(counts),
             "cost_ns": self._measure_cost_ns(),
         }
-        limits: tuple[str, ...] = ()
+        limits: list[str] = []
         if dropped:
-            limits += (
-                f"{dropped} system calls found no room in the kernel's table and are not counted.",
+            limits.append(
+                f"{dropped} system calls found no room in the kernel's table and are not counted."
             )
         if not self._is_first_namespace:
-            limits += (_OTHER_NAMESPACES,)
-        return Calls(document, limits)
+            limits.append(_OTHER_NAMESPACES)
+        return Counted(document, tuple(limits))
 
     def close(self) -> None:
-        """Let go of everything; the kernel then takes it away."""
+        """Close all descriptors; the kernel then removes everything."""
         self._held.close()
 
     def _create_maps(self) -> Maps:
-        entries, flags = _room(
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), os.uname().release
-        )
+        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        entries, flags = _room(memory_bytes, os.uname().release)
         words = bpf_objects.load_words_type(STATE_WORDS)
         self._held.keep(words.types_fd)
+        layout = bpf_objects.MapLayout
+        storage, state_bytes = abi.BPF_MAP_TYPE_TASK_STORAGE, 8 * STATE_WORDS
+        images, counts = abi.BPF_MAP_TYPE_LRU_HASH, abi.BPF_MAP_TYPE_HASH
         layouts = (
-            bpf_objects.MapLayout(
-                "prospect_thread",
-                abi.BPF_MAP_TYPE_TASK_STORAGE,
-                key_bytes=4,
-                value_bytes=STATE_WORDS * 8,
-                entries=0,
-                flags=abi.BPF_F_NO_PREALLOC,
-                types=words,
-            ),
-            bpf_objects.MapLayout(
-                "prospect_images",
-                abi.BPF_MAP_TYPE_LRU_HASH,
-                IMAGES_KEY_BYTES,
-                IMAGES_VALUE_BYTES,
-                _IMAGES,
-            ),
-            bpf_objects.MapLayout(
-                "prospect_counts",
-                abi.BPF_MAP_TYPE_HASH,
-                COUNTS_KEY.size,
-                COUNTS_VALUE.size,
-                entries,
-                flags,
-            ),
-            bpf_objects.MapLayout(
-                "prospect_full",
-                abi.BPF_MAP_TYPE_PERCPU_ARRAY,
-                key_bytes=4,
-                value_bytes=8,
-                entries=1,
-            ),
+            layout("prospect_thread", storage, 4, state_bytes, 0, abi.BPF_F_NO_PREALLOC, words),
+            layout("prospect_images", images, IMAGES_KEY_BYTES, IMAGES_VALUE_BYTES, _IMAGES),
+            layout("prospect_counts", counts, COUNTS_KEY.size, COUNTS_VALUE.size, entries, flags),
+            layout("prospect_full", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, entries=1),
         )
-        return Maps(*(self._held.keep(bpf_objects.create_map(layout)) for layout in layouts))
+        return Maps(*(self._held.keep(bpf_objects.create_map(one)) for one in layouts))
 
     def _attach(self) -> None:
-        # The end first: a call that begins in between is then passed over, not left without end.
+        # The end first: calls that begin in between are then ignored, not left without an end.
         self._held.links.append(bpf_objects.attach_raw_tracepoint("sys_exit", self._exit_fd))
         self._held.links.append(bpf_objects.attach_raw_tracepoint("sys_enter", self._enter_fd))
 
     def _measure_cost_ns(self) -> float:
-        """Return by how much a short call takes longer while calls are counted.
+        """Return the time that counting adds to a short call.
 
-        All of it, which the kernel's own statistics of programs would not show: with a tracepoint
-        in use, each call takes the kernel's slow path. Caches are warm here, so it is the least.
+        The kernel's own statistics of programs would not show all of it: with a tracepoint in use,
+        each call takes the kernel's slow path. Caches are warm here, so it is a lower bound.
         """
         plain_ns = _call_ns()
         self._attach()
@@ -493,24 +463,19 @@ class SyscallCounter:
 def columns_of(portions: list[tuple[bytes, bytes]]) -> dict[str, dict[str, list[int]]]:
     """Turn a dump of the counters into columns: `images` and `counts` of docs/recording.md.
 
-    Groups of CPUs are added up. Process 0 represents all that are in none of our namespaces, and
-    becomes -1.
+    This adds up groups of CPUs. Process 0 represents all processes outside of this pid namespace,
+    and becomes -1.
     """
     images: dict[tuple[int, int], int] = {}
     sums: dict[tuple[int, int], list[int]] = {}
     for keys, values in portions:
-        for key, value in zip(
-            COUNTS_KEY.iter_unpack(keys),
-            COUNTS_VALUE.iter_unpack(values),
-            strict=True,
-        ):
-            pid, call, since_ns = key
+        pairs = zip(COUNTS_KEY.iter_unpack(keys), COUNTS_VALUE.iter_unpack(values), strict=True)
+        for (pid, which, since_ns), value in pairs:
             own = (pid, since_ns) if pid else (-1, 0)
             image = images.setdefault(own, len(images))
-            row = sums.setdefault((image, call & CALL_MASK), [0, 0, 0])
+            row = sums.setdefault((image, which & CALL_MASK), [0, 0, 0])
             for column, number in enumerate(value):
                 row[column] += number
-    compat = COMPAT_BIT
     return {
         "images": {
             "pid": [pid for pid, _ in images],
@@ -519,7 +484,7 @@ def columns_of(portions: list[tuple[bytes, bytes]]) -> dict[str, dict[str, list[
         "counts": {
             "image": [image for image, _ in sums],
             "number": [call & NUMBER_MASK for _, call in sums],
-            "compat": [int(bool(call & compat)) for _, call in sums],
+            "compat": [int(bool(call & COMPAT_BIT)) for _, call in sums],
             "calls": [row[0] for row in sums.values()],
             "ended": [row[1] for row in sums.values()],
             "time_ns": [row[2] for row in sums.values()],
@@ -528,7 +493,7 @@ def columns_of(portions: list[tuple[bytes, bytes]]) -> dict[str, dict[str, list[
 
 
 def _call_ns() -> float:
-    """Return what the cheapest of many rounds of a short system call takes, per call."""
+    """Return the time of a short system call, in the fastest of many rounds."""
     shortest = float("inf")
     for _ in range(_ROUNDS):
         begin_ns = time.perf_counter_ns()
@@ -539,7 +504,7 @@ def _call_ns() -> float:
 
 
 def _room(memory_bytes: int, release: str) -> tuple[int, int]:
-    """Return how many counters there may be, and the map's flags, for a kernel release."""
+    """Return the largest number of counters, and the map's flags, for a kernel release."""
     wanted = max(_FEWEST_ENTRIES, min(memory_bytes // _BYTES_AN_ENTRY, MOST_SYSCALL_ENTRIES))
     entries = 1 << (wanted.bit_length() - 1)
     numbers = release.replace("-", ".").split(".")[:2]
@@ -550,15 +515,15 @@ def _room(memory_bytes: int, release: str) -> tuple[int, int]:
 
 
 def _cpu_shift() -> int:
-    """Return by how much to shift a CPU's number so that neighbours form MOST_GROUPS groups."""
-    last = parse_cpu_list(read_file(_POSSIBLE_CPUS))[-1]
+    """Return the shift of a CPU's number after which neighbours form MOST_GROUPS groups."""
+    last = possible_cpus() - 1
     return max(0, last.bit_length() - (MOST_GROUPS - 1).bit_length())
 
 
 def pid_namespace() -> Namespace | None:
     """Return this process's pid namespace, None if it is the first one.
 
-    Processes have the same numbers then as in the records of perf events.
+    In the first one, pids are the same as in the records of perf events.
     """
     file = os.stat("/proc/self/ns/pid")
     if file.st_ino == _FIRST_PID_NAMESPACE:
@@ -569,7 +534,7 @@ def pid_namespace() -> Namespace | None:
 
 
 def refusal(error: OSError, option: str, needed: str) -> CaptureError:
-    """Return what says why the kernel does not count in a program, and what it takes."""
+    """Return an error that says why the kernel refuses to count, and what to do."""
     if error.errno in (errno.EPERM, errno.EACCES):
         return CaptureError(
             f"{option}: the kernel does not allow it: run as root, or with CAP_BPF and"

@@ -1,7 +1,7 @@
-"""The bank of clocks: how a rate is spread over timers with which no program is aliased.
+"""The bank of clocks: splits a rate over several timers, so that no program is aliased with all.
 
 Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_swevent_start_hrtimer() and
-perf_swevent_hrtimer(), for how a timer's period is followed.
+perf_swevent_hrtimer(), for the way in which a timer follows its period.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from prospect.errors import UsageError
 
 MAX_SAMPLE_RATE = "/proc/sys/kernel/perf_event_max_sample_rate"
 
-# perf_swevent_start_hrtimer() stretches shorter periods to this, silently.
+# perf_swevent_start_hrtimer() silently stretches shorter periods to this.
 _SHORTEST_PERIOD_NS = 10_000
 _NS_PER_S = 1_000_000_000
 # Relative rates of the clocks: primes, so that their periods have no common measure, and far
-# enough apart that clocks started together soon run apart. Among all such primes below 400 that
-# cost at most 3 % of precision, these read a program in step with a round part or multiple of the
-# rate most exactly (tests/unit/capture/test_clock_bank.py says how exactly).
+# enough apart that clocks started together soon diverge. Among all such primes below 400 that
+# cost at most 3 % of precision, these measure a program most exactly that is aliased with a round
+# fraction or multiple of the rate (tests/unit/capture/test_clock_bank.py says how exactly).
 _BANK_WEIGHTS = (229, 257, 293, 307)
 MOST_CLOCKS = len(_BANK_WEIGHTS)
 # With -H 1, each of four clocks would tick once in four seconds: a short run might have no sample.
 LEAST_BANK_HZ = 10
-# How far a counter's rate is drawn from the one asked for, to either side.
+# The largest relative deviation of a counter's random rate.
 _JITTER = 0.5
 
 
@@ -83,36 +83,31 @@ def check_periods(periods_ns: tuple[int, ...]) -> None:
 def fastest_rate_hz(clocks: int) -> int:
     """Return the highest total rate that the kernel's limit allows and its timers follow.
 
-    The kernel holds each event to the limit by itself (__perf_event_account_interrupt() in
-    ``kernel/events/core.c``, Linux 6.18). It is set as a rate: a bank keeps to it as one.
+    The kernel applies its limit to each event (__perf_event_account_interrupt() in
+    ``kernel/events/core.c``, Linux 6.18); a bank as a whole respects it.
     """
-    # Periods are rounded to whole ns: half of one is the room below the limit.
+    # Periods are rounded to whole ns, so they may be half of one shorter.
     of_clock_hz = _NS_PER_S / (shortest_period_ns() - 0.5)
-    fastest_hz = int(of_clock_hz / _fastest_share(clocks))
+    weights = _BANK_WEIGHTS[:clocks]
+    fastest_hz = int(of_clock_hz * sum(weights) / max(weights))
     limit_hz = read_setting(MAX_SAMPLE_RATE)
     return fastest_hz if limit_hz is None else min(fastest_hz, limit_hz)
 
 
-def _fastest_share(clocks: int) -> float:
-    """Return what share of the total rate the fastest clock has."""
-    weights = _BANK_WEIGHTS[:clocks]
-    return max(weights) / sum(weights)
-
-
 def shortest_period_ns() -> int:
-    """Return the shortest period of a timer; without high resolution that is a scheduler tick.
+    """Return the shortest period of a timer; without high resolution, it is a scheduler tick.
 
     Source: hrtimer_forward() in ``kernel/time/hrtimer.c``, which raises a shorter interval to
-    hrtimer_resolution, and hrtimer_get_res(), which clock_getres(2) asks for that.
+    hrtimer_resolution, and hrtimer_get_res(), which gives that to clock_getres(2).
     """
     resolution_ns = round(time.clock_getres(time.CLOCK_MONOTONIC) * _NS_PER_S)
     return max(_SHORTEST_PERIOD_NS, resolution_ns)
 
 
 def redrawn_rate_hz(frequency_hz: int) -> int:
-    """Draw a counter's next rate at random; the mean of all draws is the rate asked for.
+    """Draw a counter's next rate at random; the mean of all draws is `frequency_hz`.
 
-    A counter that keeps its rate may run in step with a program, as any single clock may.
+    A program may be aliased with a counter that keeps its rate, as with any single clock.
     """
     limit_hz = read_setting(MAX_SAMPLE_RATE)
     room = 0 if limit_hz is None else max(0.0, limit_hz / frequency_hz - 1)

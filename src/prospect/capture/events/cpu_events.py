@@ -1,4 +1,4 @@
-"""The events of every CPU: opened, started, drained, followed when CPUs come and go.
+"""Opens, starts and drains the events of every CPU, also of CPUs that come and go.
 
 Defined by: perf_event_open(2); the read format in ``include/uapi/linux/perf_event.h``.
 """
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     Filter = Callable[[int, list[int], list[int], list[int]], None]
 
-# Python's own files, the recording, the command's pipes; programs and maps of the reader of
-# runtimes' frames, which are more when several runtimes run.
+# Python's own files, the recording, the command's pipes, and programs and maps of the reader of
+# runtimes' frames, for several runtimes.
 _SPARE_FILES = 56
 _NS_PER_S = 1_000_000_000
-# How quickly the clock and a ring's head are read if nothing comes between, and how often to try.
+# The time to read the clock and a ring's head without interruption, and the number of tries.
 _AT_ONCE_NS, _TRIES = 20_000, 3
 
 
@@ -42,7 +42,7 @@ class _CpuEvents(NamedTuple):
     """One CPU's events and their ring.
 
     File descriptors and ids are ordered by task: first its clocks, then the events that write
-    copies for these, if there are any, then its other events.
+    copies for these, if any, then its other events.
     """
 
     cpu: int
@@ -60,28 +60,21 @@ class _Counts(NamedTuple):
     lost: int = -1
 
 
-class _Start(NamedTuple):
-    """When a CPU's clocks were started, in CLOCK_MONOTONIC and in its first event's own time."""
-
-    time_ns: int
-    enabled_ns: int
-
-
 class EventSet(Closing):
     """All events of a recording.
 
     Attributes:
-        plan: what is opened on each CPU.
-        tasks: threads for each of which it is opened, EVERY_TASK alone for all.
-        ring_bytes: size of each ring, after what the kernel refused.
+        plan: the events to open on each CPU.
+        tasks: threads for each of which they are opened, EVERY_TASK alone for all.
+        ring_bytes: size of each ring, after refusals of the kernel.
         lost: id → samples lost, of CPUs that are closed.
-        read_ns: CPU → when its ring was last read, in CLOCK_MONOTONIC: samples that are later are
-            still there.
+        read_ns: CPU → time of the last read of its ring, in CLOCK_MONOTONIC: later samples are
+            still in it.
         frames_type: the type that records of runtimes' frames get.
     """
 
     def __init__(self, plan: EventPlan, tasks: tuple[int, ...], ring_bytes: int) -> None:
-        """Prepare; `tasks` are threads to follow where the whole system may not be watched."""
+        """Prepare; `tasks` are the threads to follow unless the whole system is watched."""
         self.plan = plan
         self.ring_bytes = ring_bytes
         self.lost: dict[int, int] = {}
@@ -91,19 +84,19 @@ class EventSet(Closing):
         self._first_beside = len(plan.periods) + copies
         self._events_a_task = self._first_beside + len(plan.beside)
         self._open: dict[int, _CpuEvents] = {}
-        self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
-        self._copy_ids: list[list[int]] = [[] for _ in range(copies)]
+        # ids of each event of a task, on all CPUs so far
+        self._ids: list[list[int]] = [[] for _ in range(self._events_a_task)]
         self._filter: Filter | None = None
-        self._beside_ids: list[list[int]] = [[] for _ in plan.beside]
         self._cpu_of: dict[int, int] = {}
-        self._started: dict[int, _Start] = {}
+        # CPU → the start of its clocks, in CLOCK_MONOTONIC and in its first event's own time
+        self._started: dict[int, tuple[int, int]] = {}
         self._old_files_limit: int | None = None
         self.frames_type = abi.PERF_RECORD_SAMPLE
         self._frames_mark: tuple[bytes, int] | None = None
         self._are_written: Callable[[], bool] | None = None
 
     def open(self, cpus: tuple[int, ...]) -> None:
-        """Open the events of `cpus`, with smaller rings where the kernel refuses these.
+        """Open the events of `cpus`, with smaller rings if the kernel refuses large ones.
 
         Raises:
             CaptureError: too many files, too little lockable memory.
@@ -115,9 +108,7 @@ class EventSet(Closing):
                     self.add_cpu(cpu)
             except OSError as error:
                 self.close()
-                self._clock_ids = [[] for _ in self.plan.periods]
-                self._copy_ids = [[] for _ in self._copy_ids]
-                self._beside_ids = [[] for _ in self.plan.beside]
+                self._ids = [[] for _ in self._ids]
                 if error.errno == errno.EMFILE:
                     self._raise_file_limit(error, len(cpus))
                 else:
@@ -128,7 +119,7 @@ class EventSet(Closing):
             raise CaptureError("no CPU is online according to perf_event_open()")
 
     def add_cpu(self, cpu: int) -> bool:
-        """Open one CPU's events; say whether the CPU is still there.
+        """Open one CPU's events; return whether the CPU is still online.
 
         Raises:
             OSError: the kernel refuses; nothing of this CPU stays open.
@@ -150,16 +141,16 @@ class EventSet(Closing):
             raise
         ids = tuple(perf_syscalls.event_id(fd) for fd in fds)
         self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
-        for number, of_event in enumerate((*self._clock_ids, *self._copy_ids, *self._beside_ids)):
+        for number, of_event in enumerate(self._ids):
             of_event.extend(ids[number :: self._events_a_task])
         self._cpu_of.update(dict.fromkeys(ids, cpu))
         return True
 
     def _open_task(self, fds: list[int], task: int, cpu: int) -> None:
-        """Append the events of a task on a CPU; none if it has just ended, and others are left.
+        """Append the events of a task on a CPU to `fds`; none if the task has just ended.
 
         Raises:
-            OSError: the kernel refuses; what was opened before is in `fds`.
+            OSError: the kernel refuses one; those before it are in `fds`.
         """
         before = len(fds)
         try:
@@ -169,9 +160,9 @@ class EventSet(Closing):
             if self.plan.copies:
                 copies = self.plan.copies._replace(wakeup=self._wakeup_bytes).pack()
                 for _ in self.plan.periods:
+                    # One by one: if the kernel refuses the next one, the caller closes these.
                     fds += [perf_syscalls.perf_event_open(copies, task, cpu)]
             for event in self._beside():
-                # One by one: where the next is refused, these are closed.
                 if not event.path and not event.filter:
                     fds.append(perf_syscalls.perf_event_open(event.attr.pack(), task, cpu))
                     continue
@@ -184,10 +175,10 @@ class EventSet(Closing):
             del fds[before:]
 
     def drop_cpu(self, cpu: int, sink: Sink) -> int:
-        """Keep what a CPU that went offline left in its ring, and close its events.
+        """Write the rest of the ring of a CPU that went offline, and close its events.
 
         Returns:
-            when its clocks stopped, in CLOCK_MONOTONIC; now if that is not known.
+            The time when its clocks stopped, in CLOCK_MONOTONIC; now if it is unknown.
 
         Raises:
             OSError: the file cannot grow.
@@ -201,16 +192,16 @@ class EventSet(Closing):
         self.lost.update(_lost(events))
         self.read_ns.pop(cpu, None)
         stopped_ns = monotonic_ns()
-        start = self._started.pop(cpu, None)
-        if start:
-            ran_ns = _counts(events.fds[0]).enabled_ns - start.enabled_ns
-            stopped_ns = min(stopped_ns, start.time_ns + ran_ns)
+        if cpu in self._started:
+            started_ns, enabled_ns = self._started.pop(cpu)
+            ran_ns = _counts(events.fds[0]).enabled_ns - enabled_ns
+            stopped_ns = min(stopped_ns, started_ns + ran_ns)
         del self._open[cpu]
         _close(events)
         return stopped_ns
 
     def enable(self) -> None:
-        """Start all clocks; per-command events start at its exec instead."""
+        """Start all clocks, except those of COMMAND alone, which start at its exec."""
         self._enable(list(self._open))
 
     def enable_cpu(self, cpu: int) -> None:
@@ -223,8 +214,8 @@ class EventSet(Closing):
         """Let a program choose the samples of every CPU's events from now on.
 
         Args:
-            attach: attaches it to events: of a CPU, those that write copies, those whose samples
-                are chosen, and those that write samples of switches.
+            attach: attaches it to a CPU's events: those that write copies, those whose samples it
+                chooses, and those that write samples of switches.
 
         Raises:
             OSError: the kernel refused.
@@ -238,23 +229,17 @@ class EventSet(Closing):
         clocks = len(self.plan.periods)
         copies = list(fds[clocks : self._first_beside])
         of_switches = [fds[number] for number in self._filtered()]
-        of_waits = [
-            fds[self._first_beside + number]
-            for number, event in enumerate(self.plan.beside)
-            if event.is_of_waits
-        ]
+        beside = zip(self.plan.beside, fds[self._first_beside :], strict=True)
+        of_waits = [fd for event, fd in beside if event.is_of_waits]
         attach(cpu, copies, [*fds[:clocks], *of_switches], of_waits)
         if cpu in self._started:
             for fd in of_switches:
                 perf_syscalls.enable_event(fd)
 
     def _filtered(self) -> list[int]:
-        """Return the numbers of the events that start when their samples are chosen."""
-        return [
-            self._first_beside + number
-            for number, event in enumerate(self.plan.beside)
-            if event.is_filtered
-        ]
+        """Return the numbers of the events that start when the program is attached to them."""
+        beside = enumerate(self.plan.beside, self._first_beside)
+        return [number for number, event in beside if event.is_filtered]
 
     def _enable(self, cpus: list[int]) -> None:
         if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
@@ -262,7 +247,7 @@ class EventSet(Closing):
         clocks = len(self.plan.periods)
         for clock, period_ns in enumerate(self.plan.periods):
             if period_ns in self.plan.periods[:clock]:
-                # Two clocks of one period tick together for ever unless one starts later.
+                # Two clocks with the same period tick together for ever unless one starts later.
                 time.sleep(period_ns / clocks / _NS_PER_S)
             self._enable_one(cpus, clock)
         later = () if self._filter else self._filtered()
@@ -272,9 +257,9 @@ class EventSet(Closing):
         if self.plan.scope != SCOPE_SYSTEM:
             return  # the time of a task's event stops while the task is elsewhere
         for cpu in cpus:
-            # The kernel may count from before the start: only differences say anything.
+            # The kernel may count from before the start: only differences matter.
             enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
-            self._started[cpu] = _Start(monotonic_ns(), enabled_ns)
+            self._started[cpu] = monotonic_ns(), enabled_ns
 
     def _enable_one(self, cpus: list[int], number: int) -> None:
         for cpu in cpus:
@@ -282,15 +267,15 @@ class EventSet(Closing):
                 perf_syscalls.enable_event(fd)
 
     def stopped_cpus(self) -> list[int]:
-        """Return CPUs whose events have ended: they went offline, and may be back since.
+        """Return CPUs whose events have ended: they went offline, and may be online again.
 
-        Source: perf_event_exit_cpu_context() in ``kernel/events/core.c``, Linux 6.18, takes the
-        events of such a CPU out of their context; nothing puts them back.
+        Source: perf_event_exit_cpu_context() in ``kernel/events/core.c``, Linux 6.18, removes the
+        events of such a CPU from their context for good.
         """
         return [
             cpu
             for cpu in self._started
-            # The time of an event that is on goes on between any two looks.
+            # The time of an enabled event increases between any two looks.
             if _counts(self._open[cpu].fds[0]) == _counts(self._open[cpu].fds[0])
         ]
 
@@ -301,10 +286,10 @@ class EventSet(Closing):
                 perf_syscalls.disable_event(fd)
 
     def drain(self, sink: Sink, end: bytes) -> int:
-        """Write what all rings hold, and `end` behind it; return how many held anything.
+        """Write the contents of all rings, then `end`; return how many rings had any.
 
         Raises:
-            OSError: the file cannot grow; the rings keep what they hold.
+            OSError: the file cannot grow; the rings keep their contents.
         """
         slices: list[memoryview | bytes] = []
         heads = []
@@ -324,22 +309,22 @@ class EventSet(Closing):
         return len(heads)
 
     def _pending(self, events: _CpuEvents, slices: list[memoryview | bytes]) -> int:
-        """Append what a CPU's ring holds, and note when that was; return the ring's head."""
+        """Append the contents of a CPU's ring, and note the time; return the ring's head."""
         before = len(slices)
         for _ in range(_TRIES):
             del slices[before:]
             self.read_ns[events.cpu] = monotonic_ns()
             head = events.ring.pending(slices)
-            # Otherwise another process had this CPU in between, or frames were looked for.
+            # A longer time means that another process had this CPU. Hiding frames takes long, too.
             if self._frames_mark or monotonic_ns() - self.read_ns[events.cpu] < _AT_ONCE_NS:
                 break
         return head
 
     def hide_frames(self, are_written: Callable[[], bool]) -> None:
-        """Let records of runtimes' frames have a type that perf passes over.
+        """Give records of runtimes' frames a type that perf ignores.
 
         Args:
-            are_written: whether the kernel writes any by now.
+            are_written: returns whether the kernel writes any yet.
         """
         if not self._has_python:
             return
@@ -353,7 +338,7 @@ class EventSet(Closing):
         self._frames_mark = MAGIC.to_bytes(4, "little"), distance
 
     def _hide_frames(self, of_cpus: Iterable[_CpuEvents]) -> None:
-        """Have rings that are drained next hide them."""
+        """Tell rings that are drained next to hide them."""
         if not self._frames_mark or not self._are_written or not self._are_written():
             return
         for events in of_cpus:
@@ -361,19 +346,19 @@ class EventSet(Closing):
             events.ring.hide(ids, *self._frames_mark)
 
     def redraw_rates(self) -> None:
-        """Give each CPU's counter a new rate, so that no program stays in step with it."""
+        """Give each CPU's counter a new rate, so that no program stays aliased with it."""
         for events in self._open.values():
             try:
                 rate_hz = redrawn_rate_hz(self.plan.periods[0])
                 for fd in events.fds[:: self._events_a_task]:
                     perf_syscalls.set_period(fd, rate_hz)
             except OSError:
-                return  # the kernel has just lowered its limit: the rates stay as they are
+                return  # the kernel has just lowered its limit: keep the rates
 
     def poll_fds(self) -> list[int]:
         """Return the file descriptors that become readable when a ring is half full.
 
-        One of each task: that of a task that has ended reports no more.
+        There is one for each task, because that of an ended task reports nothing.
         """
         return [fd for cpu in self._open for fd in self.poll_fds_of(cpu)]
 
@@ -382,34 +367,31 @@ class EventSet(Closing):
         return self._open[cpu].fds[:: self._events_a_task]
 
     def python_fds(self) -> tuple[dict[int, int], list[int]]:
-        """Return the events of Python frames by CPU, and those that they are read at; or nothing.
-
-        The former are the last of each CPU.
-        """
+        """Return the events of Python frames by CPU, and those at which a program reads them."""
         if not self._has_python:
             return {}, []
-        outputs = {cpu: events.fds[-1] for cpu, events in self._open.items()}
-        clocks, others = len(self.plan.periods), range(self._first_beside, self._events_a_task - 1)
-        sampling = (*range(clocks), *others)
-        return outputs, [
-            events.fds[number] for events in self._open.values() for number in sampling
-        ]
+        outputs: dict[int, int] = {}
+        sampling: list[int] = []
+        for cpu, events in self._open.items():
+            *others, outputs[cpu] = events.fds
+            sampling += [*others[: len(self.plan.periods)], *others[self._first_beside :]]
+        return outputs, sampling
 
     def fds_of(self, name: str) -> dict[int, int]:
-        """Return the event of a name on each CPU, for events of the whole system."""
+        """Return the event with a name on each CPU, for events of the whole system."""
         number = [event.name for event in self.plan.beside].index(name) + self._first_beside
         return {cpu: events.fds[number] for cpu, events in self._open.items()}
 
     def python_ids(self) -> list[int]:
-        """Return the ids of the events of Python frames, none without."""
-        return self._beside_ids[-1] if self._has_python else []
+        """Return the ids of the events of Python frames, if any."""
+        return self._ids[-1] if self._has_python else []
 
     def python_id(self, cpu: int) -> int:
         """Return the id of a CPU's event of Python frames."""
         return self._open[cpu].ids[-1]
 
     def rings(self) -> list[tuple[int, Ring]]:
-        """Return the CPUs that are watched, with their rings."""
+        """Return the watched CPUs and their rings."""
         return [(events.cpu, events.ring) for events in self._open.values()]
 
     @property
@@ -419,53 +401,52 @@ class EventSet(Closing):
 
     @property
     def _wakeup_bytes(self) -> int:
-        """How many bytes of records wake the recorder."""
+        """The number of bytes of records that wakes the recorder."""
         return 1 if self.plan.wakes_at_samples else self.ring_bytes // 2
 
     @property
     def _has_python(self) -> bool:
-        return self.plan.beside[-1:] != () and self.plan.beside[-1].name == RUNTIME_FRAMES
+        return any(event.name == RUNTIME_FRAMES for event in self.plan.beside[-1:])
 
     def cpus(self) -> tuple[int, ...]:
-        """Return the CPUs that are watched now."""
+        """Return the watched CPUs."""
         return tuple(self._open)
 
     def clock_ids(self) -> list[list[int]]:
         """Return the ids of each clock, of all CPUs that were ever watched."""
-        return self._clock_ids
+        return self._ids[: len(self.plan.periods)]
 
     def copy_ids(self) -> list[list[int]]:
-        """Return the ids of the events that write copies for each clock; none without."""
-        return self._copy_ids
+        """Return the ids of the events that write copies for each clock, if any."""
+        return self._ids[len(self.plan.periods) : self._first_beside]
 
     def descriptions(self) -> tuple[EventDescription, ...]:
-        """Return the events as perf.data is to show them: the bank as one, then the others.
+        """Return the events for perf.data: the bank as one event, then the others.
 
         If a program writes the clocks' samples of followed processes, these come first.
         """
-        ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
+        found: list[EventDescription] = []
+        if copies := self.plan.recorded_copies(self._wakeup_bytes):
+            ids = tuple(copy_id for of_clock in self.copy_ids() for copy_id in of_clock)
+            found.append(EventDescription(copies, ids, self.plan.clock))
         attr = self.plan.recorded_attr(self._wakeup_bytes)
-        copies = self.plan.recorded_copies(self._wakeup_bytes)
-        of_copies = tuple(copy_id for ids in self._copy_ids for copy_id in ids)
-        return (
-            *([EventDescription(copies, of_copies, self.plan.clock)] if copies else ()),
-            EventDescription(attr, ids, self.plan.clock),
-            *(
-                EventDescription(event.recorded or event.attr, tuple(ids), event.name)
-                for event, ids in zip(self._beside(), self._beside_ids, strict=True)
-                if event.is_recorded
-            ),
-        )
+        ids = tuple(clock_id for of_clock in self.clock_ids() for clock_id in of_clock)
+        found.append(EventDescription(attr, ids, self.plan.clock))
+        for event, of_event in zip(self._beside(), self._ids[self._first_beside :], strict=True):
+            if event.is_recorded:
+                attr = event.recorded or event.attr
+                found.append(EventDescription(attr, tuple(of_event), event.name))
+        return tuple(found)
 
     def _beside(self) -> tuple[ChosenEvent, ...]:
-        """Return the events other than the clocks, as they are opened."""
+        """Return the events other than the clocks, with the attributes to open them."""
         return tuple(
             event._replace(attr=event.attr._replace(wakeup=self._wakeup_bytes))
             for event in self.plan.beside
         )
 
     def cpu_of(self) -> dict[int, int]:
-        """Return id → CPU, of all events that were ever open."""
+        """Return id → CPU, for all events that were ever open."""
         return self._cpu_of
 
     def read_lost(self) -> dict[int, int]:
@@ -476,7 +457,7 @@ class EventSet(Closing):
         return lost
 
     def close(self) -> None:
-        """Close all events, unmap all rings, put the limit of open files back."""
+        """Close all events, unmap all rings, and restore the limit of open files."""
         while self._open:
             _close(self._open.popitem()[1])
         if self._old_files_limit is not None:
@@ -496,9 +477,9 @@ class EventSet(Closing):
 
 
 def files_needed(cpus: int, events_a_cpu: int = MOST_CLOCKS + 1) -> int:
-    """Return how many files a recording opens: events, and one that finds mappings on each CPU.
+    """Return how many files a recording opens: its events, and one for mappings on each CPU.
 
-    Without other options these events are the clocks and the one of all other records.
+    By default, the events are the clocks and one for all other records.
     """
     return cpus * (events_a_cpu + 1) + _SPARE_FILES
 

@@ -1,9 +1,9 @@
-"""Chooses the event that samples here: hardware or timer, system-wide or not, by trying.
+"""Finds the best sampling event by trying: hardware or timer, system-wide or not.
 
-The `EventPlan` has a sentence for everything that this kernel or this user cannot have.
+The `EventPlan` has a sentence for everything that this kernel refuses or lacks.
 
 Defined by: perf_event_open(2); ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() and
-perf_event_open() for what is refused with which errno.
+perf_event_open() for the errno of each refusal.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ CLOCK_TIMER = "cpu-clock"
 CLOCK_HARDWARE = "cycles"
 # As `abi.runtime_frames.EVENT_NAME`, which is not loaded before COMMAND's start.
 RUNTIME_FRAMES = "runtime-frames"
-# About what a sample's record of them takes, 24 frames.
+# The usual size of a sample's record of them, with 24 frames.
 RUNTIME_FRAMES_BYTES = 448
 
 _CLOCK_MONOTONIC = 1
-_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
-_PRECISE_IP_SHIFT = 15
-_MOST_PRECISE = 3
+PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+PRECISE_IP_SHIFT = 15
+MOST_PRECISE = 3
+PRECISE_IP = MOST_PRECISE << PRECISE_IP_SHIFT
 _NS_PER_S = 1_000_000_000
 _REDRAW_NS = 100_000_000
 _SAMPLES_A_REDRAW = 100
 
-# A timer's samples carry no period: readers take the attribute's (see EventPlan.recorded_attr).
+# A timer's samples have no period: readers use the attribute's (see EventPlan.recorded_attr).
 SAMPLE_TYPE = (
     abi.PERF_SAMPLE_IDENTIFIER
     | abi.PERF_SAMPLE_IP
@@ -83,7 +84,7 @@ _TASK_CLOCK_LIMIT = (
     " so there is only one."
 )
 
-# Parts of a recording that only clocks need, not other sampled events.
+# Sentences that hold for clocks, not for other sampled events.
 CLOCK_LIMITS = (_ONE_CLOCK_LIMIT, _TASK_CLOCK_LIMIT)
 
 _OF_COMMAND = "Only COMMAND and its descendants"
@@ -101,22 +102,22 @@ _NO_BRANCH_STACK = (
 
 
 class ChosenEvent(NamedTuple):
-    """An event that was asked for.
+    """An event that a user or an option requires.
 
     Attributes:
-        name: as reports show it.
-        attr: what to open: its kind, who is excluded; `sample_period` is 0 unless a period, or
-            with FLAG_FREQ a rate, was asked for.
-        group: events of one number from 0 on count at the same times; `ALONE` without.
+        name: as in reports.
+        attr: its kind and the excluded modes; `sample_period` is 0 unless the user gives a period,
+            or with FLAG_FREQ a rate.
+        group: events of the same group, numbered from 0, count at the same times; or `ALONE`.
         filter: of a tracepoint's records, "" for all.
         path: of the file that a probe is in.
         cpus: the kernel's list of CPUs that count for all, empty if each counts for itself.
         unit, scale: the value of a count is count times scale, in units.
-        recorded: attributes by which a recording describes it, if they are not those that open it.
-        format: of the tracepoint whose layout its samples follow, if our program writes them.
-        is_filtered: whether a program chooses its samples, without which it does not start.
-        is_recorded: whether it has samples in the recording, which then describes it.
-        is_of_waits: whether the program writes samples of switches by it.
+        recorded: attributes by which a recording describes it, if other than those that open it.
+        format: of the tracepoint whose layout its samples follow, if a BPF program writes them.
+        is_filtered: whether a program chooses its samples; it then starts with the program.
+        is_recorded: whether the recording has samples of it, and so describes it.
+        is_of_waits: whether a program writes samples of switches by it.
     """
 
     name: str
@@ -135,7 +136,7 @@ class ChosenEvent(NamedTuple):
 
     @property
     def has_modifiers(self) -> bool:
-        """Whether somebody is excluded already."""
+        """Whether it excludes user space or the kernel."""
         return bool(self.attr.flags & (abi.FLAG_EXCLUDE_USER | abi.FLAG_EXCLUDE_KERNEL))
 
 
@@ -143,15 +144,15 @@ class EventPlan(NamedTuple):
     """The events of every CPU.
 
     Attributes:
-        attr: the first clock's attributes; those of the others differ by `clock_attr`.
-        periods: each clock's `sample_period`: ns, or Hz where `attr.flags` has FLAG_FREQ.
+        attr: the first clock's attributes; `clock_attr` gives those of the others.
+        periods: each clock's `sample_period`: ns, or Hz if `attr.flags` has FLAG_FREQ.
         limits: a sentence for each thing that is missing.
         beside: further events of every CPU, which use the clocks' rings.
-        reads_memory: whether Python frames are read from memory, without eBPF.
+        reads_memory: whether the recorder reads Python frames from memory, without eBPF.
         wakes_at_samples: whether the recorder wakes at each sample, to read these.
-        copies: attributes of the events that write a clock's samples of followed processes, with
-            copies of stacks, which those of other processes then lack (`following`); None if each
-            sample is the clock's own.
+        copies: attributes of the events that write a clock's samples of followed processes with
+            copies of stacks; samples of other processes then have none (`following`). None if the
+            clock writes all samples.
         may_filter: whether programs can run at events, if there is a reason.
         of_every_process: whether these follow every process, not chosen ones.
     """
@@ -178,8 +179,8 @@ class EventPlan(NamedTuple):
     def recorded_attr(self, watermark_bytes: int) -> EventAttr:
         """Return the attributes that represent the whole bank in a perf.data file.
 
-        Their period is that of all clocks together. Every reader that adds up the period of each
-        sample then has the CPU time once, and not once a clock.
+        Their period is that of all clocks together, so that a reader that adds up the period of
+        each sample gets the CPU time once, not once for each clock.
 
         Source: evsel__parse_sample() in ``tools/perf/util/evsel.c``, Linux 6.18.
         """
@@ -189,17 +190,14 @@ class EventPlan(NamedTuple):
         return attr._replace(sample_period=round(1 / sum(1 / period for period in self.periods)))
 
     def recorded_copies(self, watermark_bytes: int) -> EventAttr | None:
-        """Return the attributes that represent the events with copies in a file, None without.
-
-        They are those of a clock, which the samples are.
-        """
+        """Return the attributes of the events with copies in a file: those of a clock."""
         clock = self.recorded_attr(watermark_bytes)
-        return self.copies and as_clock(clock, self.copies)
+        return self.copies and _as_clock(clock, self.copies)
 
     def sampling_attr(self, period: int, watermark_bytes: int) -> EventAttr:
-        """Return attributes that take the same samples with a fixed period, and do nothing else.
+        """Return attributes that take the same samples with a fixed period, and nothing else.
 
-        They are samples with copies, if any have them.
+        The samples have copies if those of the plan have.
         """
         attr = self.with_callers
         extra = SIDE_BAND_FLAGS | _TASK_FLAGS | abi.FLAG_FREQ
@@ -210,7 +208,7 @@ class EventPlan(NamedTuple):
     @property
     def with_callers(self) -> EventAttr:
         """The first clock's attributes, with copies of stacks if any samples have them."""
-        return self.attr if self.copies is None else as_clock(self.attr, self.copies)
+        return self.attr if self.copies is None else _as_clock(self.attr, self.copies)
 
     @property
     def filters(self) -> bool:
@@ -219,33 +217,33 @@ class EventPlan(NamedTuple):
 
     @property
     def copies_of_waits(self) -> int:
-        """How many bytes of a stack a program copies that writes samples of switches; 0 without."""
+        """The bytes of a stack that the program copies that writes samples of switches, or 0."""
         of_waits = (event.attr.sample_stack_user for event in self.beside if event.is_of_waits)
         return max(of_waits, default=0)
 
     @property
     def periods_ns(self) -> tuple[int, ...]:
-        """Each clock's period as the kernel follows it; of a counter, what its rate means."""
+        """Each clock's period in the kernel; the mean one of a counter with a rate."""
         if self.attr.frequency_hz:
             return (round(_NS_PER_S / self.attr.frequency_hz),)
         return self.periods
 
     @property
     def redraw_interval_ns(self) -> int:
-        """How often a counter's rate is to be redrawn, 0 for timers, which keep their grid."""
+        """The interval in which to redraw a counter's rate; 0 for timers, which keep theirs."""
         if self.clock != CLOCK_HARDWARE:
             return 0
-        # A redraw forgets what has been counted towards the next sample: half a one on average.
+        # A redraw discards the count towards the next sample: half a sample on average.
         return max(_REDRAW_NS, _SAMPLES_A_REDRAW * _NS_PER_S // self.periods[0])
 
     @property
     def has_chains(self) -> bool:
-        """Whether a sample in the kernel carries the kernel's call chain."""
+        """Whether samples in the kernel have the kernel's call chain."""
         return bool(self.attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
 
 
-def as_clock(clock: EventAttr, copies: EventAttr) -> EventAttr:
-    """Return a clock's attributes with callers of `copies`."""
+def _as_clock(clock: EventAttr, copies: EventAttr) -> EventAttr:
+    """Return a clock's attributes with callers as in `copies`."""
     chains = abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL
     return clock._replace(
         sample_type=copies.sample_type,
@@ -257,18 +255,16 @@ def as_clock(clock: EventAttr, copies: EventAttr) -> EventAttr:
 
 
 def with_filtered_copies(plan: EventPlan) -> EventPlan:
-    """Return a plan whose clocks copy stacks of followed processes only, for one that copies all.
+    """Return a plan that copies stacks of followed processes only, from one that copies all.
 
     Every clock then has an event of the kind BPF_OUTPUT on each CPU, by which a program writes the
     clock's samples of these processes.
     """
     attr = plan.attr
     copies = attr._replace(
-        config=abi.PERF_COUNT_SW_BPF_OUTPUT,
-        sample_period=1,
-        flags=attr.flags & ~SIDE_BAND_FLAGS,
+        config=abi.PERF_COUNT_SW_BPF_OUTPUT, sample_period=1, flags=attr.flags & ~SIDE_BAND_FLAGS
     )
-    # Mappings of data are still recorded, by which perf looks up call-frame information.
+    # The clock still records mappings of data, by which perf looks up call-frame information.
     plain = with_callers(attr._replace(sample_type=SAMPLE_TYPE & attr.sample_type), KERNEL_CALLERS)
     return plan._replace(attr=plain, copies=copies)
 
@@ -284,19 +280,19 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
     attaches: bool = False,
     only_tasks: bool = False,
 ) -> EventPlan:
-    """Find the best events that this kernel gives this user.
+    """Return the best events that this kernel gives this user.
 
     Args:
         frequency_hz: the total rate of a CPU.
-        periods_ns: the bank's periods, where the whole system may be watched; a task's clock is
-            stopped at each switch, so a bank of them would have no periods to speak of.
-        pid: the command, followed alone where the whole system may not be watched; EVERY_TASK if
-            only the whole system will do.
-        cpu: an on-line CPU for the tries.
+        periods_ns: the bank's periods if the whole system may be watched. A task has one clock,
+            which stops at each switch, so that a bank would not keep its periods.
+        pid: the command, followed alone if the whole system may not be watched; EVERY_TASK to
+            accept only the whole system.
+        cpu: an online CPU, on which events are tried.
         allow_hardware: False after a hardware counter failed on another CPU.
-        call_graph: which callers are wanted in addition to the kernel's.
-        attaches: whether processes are followed that run already: no exec starts their events.
-        only_tasks: whether events of everybody are of no use, because threads were chosen.
+        call_graph: the wanted callers in addition to the kernel's.
+        attaches: whether the followed processes run already: no exec starts their events.
+        only_tasks: whether events of the whole system are of no use, because threads were chosen.
 
     Raises:
         CaptureError: no event can be opened at all, or none with these callers; says what to do.
@@ -307,11 +303,9 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
     ):
         is_system = scope == SCOPE_SYSTEM
         periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
-        flags = (
-            _CLOCK_FLAGS | (SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
-        ) & ~dropped_flags
+        flags = _CLOCK_FLAGS | (SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
         target = EVERY_TASK if is_system else pid
-        attr = _timer_attr(flags, periods[0])
+        attr = _timer_attr(flags & ~dropped_flags, periods[0])
         try:
             wanted = with_callers(attr, KERNEL_CALLERS if call_graph.needs_hardware else call_graph)
             attr, missing = _fitted(wanted, target, cpu)
@@ -338,7 +332,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
 
 
 def _fitted(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, ...]]:
-    """Return the attributes that this kernel takes, and a sentence for each thing that is lost.
+    """Return the attributes that this kernel accepts, and a sentence for each loss.
 
     Raises:
         OSError: it refuses the event itself.
@@ -346,15 +340,14 @@ def _fitted(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, 
     try:
         os.close(perf_syscalls.perf_event_open(attr.pack(), pid, cpu))
     except OSError:
-        # Not on the way to COMMAND's start where a recent kernel takes everything.
-        from prospect.capture.events.older_kernels import fit_to_kernel  # noqa: PLC0415 - as said
+        from prospect.capture.events.older_kernels import fit_to_kernel  # noqa: PLC0415 - not on recent kernels
 
         return fit_to_kernel(attr, pid, cpu)
     return attr, ()
 
 
 def _timer_attr(flags: int, period_ns: int) -> EventAttr:
-    """Return a timer's attributes with all that a recent kernel offers for these flags."""
+    """Return a timer's attributes for a recent kernel."""
     return EventAttr(
         sample_period=period_ns,
         sample_type=SAMPLE_TYPE,
@@ -376,19 +369,17 @@ def _wanted_scopes(pid: int, *, attaches: bool, only_tasks: bool) -> tuple[_Scop
     return tuple(
         (
             *(scope, more & ~abi.FLAG_ENABLE_ON_EXEC, less),
-            limits[1:] if only_tasks else tuple(map(_of_attached, limits)),
+            limits[1:]
+            if only_tasks
+            else tuple(limit.replace(_OF_COMMAND, _OF_ATTACHED) for limit in limits),
         )
         for scope, more, less, limits in scopes[only_tasks:]
     )
 
 
-def _of_attached(limit: str) -> str:
-    return limit.replace(_OF_COMMAND, _OF_ATTACHED)
-
-
 def _scopes() -> tuple[_Scope, ...]:
-    """Return scope, flags more, flags less and limits, from the widest view to the narrowest."""
-    level = read_setting(_PARANOID)
+    """Return (scope, added flags, dropped flags, limits), the widest scope first."""
+    level = read_setting(PARANOID)
     alone = (
         f"{_OF_COMMAND} were sampled, not the system: that needs root,"
         f" CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0 (it is {level})."
@@ -405,14 +396,14 @@ def _scopes() -> tuple[_Scope, ...]:
 
 
 def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> EventAttr | None:
-    """Return attributes of the cycle counter at the finest precision that opens, None without."""
-    for precise_ip in range(_MOST_PRECISE, -1, -1):
+    """Return attributes of the cycle counter at the finest precision that opens, None for none."""
+    for precise_ip in range(MOST_PRECISE, -1, -1):
         hardware = attr._replace(
             type=abi.PERF_TYPE_HARDWARE,
             config=abi.PERF_COUNT_HW_CPU_CYCLES,
             sample_period=frequency_hz,
             sample_type=attr.sample_type | abi.PERF_SAMPLE_PERIOD,
-            flags=attr.flags | abi.FLAG_FREQ | precise_ip << _PRECISE_IP_SHIFT,
+            flags=attr.flags | abi.FLAG_FREQ | precise_ip << PRECISE_IP_SHIFT,
         )
         try:
             os.close(perf_syscalls.perf_event_open(hardware.pack(), pid, cpu))
@@ -433,7 +424,7 @@ def _refusal_message(error: OSError | None, pid: int) -> str:
     if code in (errno.EACCES, errno.EPERM) and pid == EVERY_TASK:
         return _WHOLE_SYSTEM_ONLY
     if code in (errno.EACCES, errno.EPERM):
-        level = read_setting(_PARANOID)
+        level = read_setting(PARANOID)
         if level is not None and level > 2:
             return (
                 f"kernel.perf_event_paranoid is {level}: no profiling without privilege; run as"
@@ -447,7 +438,7 @@ def _refusal_message(error: OSError | None, pid: int) -> str:
 def with_python_frames(plan: EventPlan) -> EventPlan:
     """Return a plan with an event for the Python frames of each sample, after all others.
 
-    See `abi.runtime_frames` for what they are, `capture.runtimes` for who writes them.
+    `abi.runtime_frames` describes the frames. `capture.runtimes` has the programs that write them.
     """
     clock = plan.attr
     kept = (

@@ -1,7 +1,6 @@
 """All events of this machine, and whether each can be counted and sampled.
 
-Events come from the tables of `event_parsing`, sysfs, tracefs and libpfm4; with
-`check_event` what perf_event_open() says to each.
+Events come from the tables of `event_parsing`, sysfs, tracefs and libpfm4. `check_event` opens one.
 
 Defined by: as `event_parsing`, `pmus`, `tracepoints`, `vendor_events`.
 """
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.events import pmus, vendor_events
+from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.events.event_opening import NO_CORE_COUNTERS, open_chosen
 from prospect.capture.events.event_parsing import named_events, parse_events
 from prospect.capture.events.tracepoints import TracepointField, tracepoint_fields, tracepoints
@@ -35,7 +35,6 @@ VENDOR = "vendor event"
 _NONE_OPEN = f"Hardware, cache and vendors' events cannot be opened: {NO_CORE_COUNTERS}."
 _COUNTED_BY_CORES = ("hardware", "cache", RAW, VENDOR)
 _OWN_TASK = 0
-_EVERY_TASK = -1
 _ANY_CPU = -1
 _NOT_ALLOWED = "not allowed to this user"
 # Rare enough that a check is not interrupted.
@@ -47,12 +46,12 @@ class ListedEvent(NamedTuple):
 
     Attributes:
         kind: ``software``, ``hardware``, ``cache``, or one of this module's kinds.
-        name: what ``--event`` takes; of UNIT, RAW and PROBE a pattern of it.
-        other_names: that mean the same.
-        description: what it counts, or the parameters that the kernel gives for it.
+        name: the argument of ``--event``; of UNIT, RAW and PROBE a pattern of it.
+        other_names: synonyms.
+        description: the counted things, or the parameters that the kernel gives for it.
         unit: of a count, "" for plain counts.
-        parameters: name and bits of what a unit takes; of a vendor's event, its modifiers.
-        fields: what a tracepoint's filter may name.
+        parameters: name and bits of a unit's parameters, or the modifiers of a vendor's event.
+        fields: those that a tracepoint's filter may name.
     """
 
     kind: str
@@ -70,9 +69,9 @@ class ListedEvent(NamedTuple):
 
 
 class CheckedEvent(NamedTuple):
-    """The kernel's answer to an event: "" where it can, else why not.
+    """The reasons why an event cannot be counted and sampled, "" if it can.
 
-    `user_only`: this user may not see it in the kernel.
+    `user_only`: this user may open it for user space only.
     """
 
     counting: str
@@ -83,12 +82,12 @@ class CheckedEvent(NamedTuple):
 def list_events(
     pattern: str = "", *, with_fields: bool = False
 ) -> tuple[list[ListedEvent], tuple[str, ...]]:
-    """Return the events whose name a pattern fits, and sentences about what cannot be listed.
+    """Return the events whose name matches a pattern, and sentences about missing events.
 
     Args:
-        pattern: with ``*`` and ``?``, or a part of the name; "" for all. ``UNIT::`` with a pattern
-            behind it lists vendors' events of that unit, which may be another machine's.
-        with_fields: whether tracepoints are listed with their fields.
+        pattern: with ``*`` and ``?``, or a part of the name; "" for all. ``UNIT::PATTERN`` lists
+            vendors' events of that unit, which may be another machine's.
+        with_fields: whether to list tracepoints with their fields.
     """
     limits: tuple[str, ...] = ()
     named = chain(_untraced_events(), _vendor_events(pattern))
@@ -110,7 +109,7 @@ def list_events(
 
 
 def check_event(event: ListedEvent) -> CheckedEvent:
-    """Open an event to count, and to sample, and say what the kernel said."""
+    """Open an event for counting and for sampling, and return the kernel's answers."""
     try:
         chosen = parse_events(event.name)[0]
     except ProspectError as error:
@@ -130,7 +129,7 @@ def check_event(event: ListedEvent) -> CheckedEvent:
 def _try(event: ChosenEvent) -> str:
     pid, cpu = _OWN_TASK, _ANY_CPU
     if event.cpus:
-        pid, cpu = _EVERY_TASK, parse_cpu_list(event.cpus)[0]
+        pid, cpu = EVERY_TASK, parse_cpu_list(event.cpus)[0]
     attr = event.attr._replace(flags=event.attr.flags | abi.FLAG_DISABLED)
     try:
         os.close(open_chosen(event._replace(attr=attr), pid, cpu))
@@ -188,7 +187,7 @@ def _vendor_events(pattern: str) -> Iterator[ListedEvent]:
 
 
 def _bits_text(parameter: pmus.Parameter) -> str:
-    """Return a parameter's place, as sysfs writes it."""
+    """Return a parameter's field and bits, as in sysfs."""
     ranges: list[list[int]] = []
     for bit in parameter.bits:
         if ranges and ranges[-1][1] == bit - 1:
@@ -202,7 +201,7 @@ def _bits_text(parameter: pmus.Parameter) -> str:
 def _fits(event: ListedEvent, pattern: str) -> bool:
     if not pattern:
         return True
-    # Ignore case: vendors write theirs in capitals, users may not.
+    # Ignore case: vendors' names are in capitals, users may type small letters.
     names = [name.lower() for name in (event.name, *event.other_names, event.kind)]
     pattern = pattern.lower()
     if any(char in pattern for char in "*?["):

@@ -1,8 +1,8 @@
-"""Opening a `ChosenEvent`, and saying why the kernel refused one.
+"""Opens a `ChosenEvent`, and explains refusals of the kernel.
 
-Events of ``--event`` are sampled instead of the clocks. They replace the clocks in a plan whose
-scope and attributes this kernel takes. Before them comes an event that never samples and carries
-the records of mappings and tasks, as in `perf record`.
+Events of ``--event`` replace the clocks in a plan whose scope and attributes this kernel accepts.
+Before them comes an event that never samples and carries the records of mappings and tasks, as in
+`perf record`.
 
 Defined by: perf_event_open(2); PERF_COUNT_SW_DUMMY in ``include/uapi/linux/perf_event.h``.
 """
@@ -14,8 +14,14 @@ import errno
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.events.event_choice import CLOCK_LIMITS, SCOPE_SYSTEM, SIDE_BAND_FLAGS
-from prospect.capture.events.event_parsing import find_named
+from prospect.capture.events.event_choice import (
+    CLOCK_LIMITS,
+    EVERY_TASK,
+    PARANOID,
+    PRECISE_IP,
+    SCOPE_SYSTEM,
+    SIDE_BAND_FLAGS,
+)
 from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import read_setting
@@ -26,25 +32,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import ChosenEvent, EventPlan
 
-_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 # Errors of the kernel for an event that this machine, or this kind of target, does not have.
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENXIO)
 NO_CORE_COUNTERS = "the kernel has no hardware counters here, as in most virtual machines"
 _OF_CORES = (abi.PERF_TYPE_HARDWARE, abi.PERF_TYPE_HW_CACHE, abi.PERF_TYPE_RAW)
 LEADER = "dummy"
-_EVERY_TASK = -1
-_PRECISE_IP = 3 << 15
-# Events rare enough to be recorded each time, unless a period or a rate is given.
+# Events rare enough to be recorded each time, unless the user gives a period or a rate.
 _OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
 _CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
-# A program that touches fresh memory has page faults at this rate, and system calls too.
+# A program that touches new memory has page faults at this rate; system calls may be as frequent.
 _MOST_SAMPLES_HZ = 100_000
-# Nanoseconds of a clock, cycles of a CPU: no counter counts faster.
+# Nanoseconds of a clock, cycles of a CPU: the fastest counters.
 _MOST_COUNTS_HZ = 4_000_000_000
 
 
 def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> int:
-    """Open an event as its attributes say, its file and its filter included.
+    """Open an event, with its file and its filter.
 
     Raises:
         OSError: the kernel refuses it.
@@ -57,7 +60,7 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
         from prospect.capture.events.probe_places import open_program  # noqa: PLC0415 - probes only
 
         with Descriptor(open_program(os.fsdecode(event.path))) as program:
-            # By its descriptor: a file that is swapped now does not move the probe.
+            # By its descriptor: replacing the file now does not move the probe.
             path = ctypes.create_string_buffer(b"/proc/self/fd/%d" % program)
             attr = event.attr._replace(config1=ctypes.addressof(path))
             fd = perf_syscalls.perf_event_open(attr.pack(), pid, cpu, group_fd)
@@ -74,14 +77,14 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
 
 
 def refusal_message(event: ChosenEvent, error: OSError, *, follows_tasks: bool) -> str:
-    """Say why an event cannot be opened, and what to do."""
+    """Return why an event cannot be opened, and what to do."""
     name = event.name
     if perf_syscalls.is_filtered(error.errno):
         return f"{name}: {perf_syscalls.FILTERED}"
     if perf_syscalls.is_refusal(error):
         if event.path or event.attr.type == abi.PERF_TYPE_TRACEPOINT:
             return f"{name}: not allowed to this user: run as root, or give CAP_PERFMON"
-        level = read_setting(_PARANOID)
+        level = read_setting(PARANOID)
         who, wanted = ("as root or its owner", 1) if follows_tasks else ("as root", 0)
         return (
             f"{name}: not allowed to this user: run {who}, give CAP_PERFMON, or run: sysctl"
@@ -115,25 +118,24 @@ def with_sampled_events(
 
     Args:
         plan: the clocks.
-        chosen: in the order of the report; those without a period or their own rate are
-            sampled at the common rate, or each time where they are no clocks and no counters.
+        chosen: in the order of the report. Those without a period or rate are sampled at the
+            common rate, or each time if they are neither clocks nor counters.
         frequency_hz: the common rate.
         pid: the command.
-        cpu: an on-line CPU for the tries.
+        cpu: an online CPU, on which they are tried.
 
     Raises:
         CaptureError: one of them cannot be sampled; says why.
     """
-    number = find_named(LEADER)
     leader = plan.attr._replace(
         type=abi.PERF_TYPE_SOFTWARE,
-        config=number.config if number else abi.PERF_COUNT_SW_DUMMY,
+        config=abi.PERF_COUNT_SW_DUMMY,
         sample_type=plan.attr.sample_type & ~abi.PERF_SAMPLE_BRANCH_STACK | abi.PERF_SAMPLE_PERIOD,
-        flags=plan.attr.flags & ~(abi.FLAG_FREQ | _PRECISE_IP),
+        flags=plan.attr.flags & ~(abi.FLAG_FREQ | PRECISE_IP),
         branch_sample_type=0,
     )
     events = tuple(_sampled(plan, event, frequency_hz) for event in chosen)
-    target = _EVERY_TASK if plan.scope == SCOPE_SYSTEM else pid
+    target = EVERY_TASK if plan.scope == SCOPE_SYSTEM else pid
     for event in events:
         _try(event, target, cpu)
     return plan._replace(
@@ -146,10 +148,10 @@ def with_sampled_events(
 
 
 def sampled_bytes_a_second(events: tuple[ChosenEvent, ...]) -> int:
-    """Return how many bytes the samples of these events may take in a second on one CPU.
+    """Return the most bytes a second that the samples of these events may take on one CPU.
 
-    The rate is known only of events with a frequency. The others may come as often as programs
-    cause them, once a `sample_period`.
+    Events with a frequency have a known rate. Others come as often as programs cause them, once in
+    each `sample_period`.
     """
     total_bytes = 0
     for event in events:
@@ -161,14 +163,14 @@ def sampled_bytes_a_second(events: tuple[ChosenEvent, ...]) -> int:
 
 
 def _is_occasional(event: ChosenEvent) -> bool:
-    """Return whether each occurrence is recorded unless a period or a rate is given."""
+    """Return whether each occurrence is recorded unless the user gives a period or a rate."""
     own = event.attr
     is_clock = own.type == abi.PERF_TYPE_SOFTWARE and own.config in _CLOCKS
     return bool(event.path) or (own.type in _OCCASIONAL and not is_clock)
 
 
 def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEvent:
-    """Return an event with all that the plan's samples carry."""
+    """Return an event whose samples have the same fields as the plan's."""
     own, clock = event.attr, plan.attr
     period, flags = own.sample_period, own.flags
     if not period:
@@ -176,9 +178,9 @@ def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEv
         period = 1 if each_time else frequency_hz
         flags |= 0 if each_time else abi.FLAG_FREQ
     # A probe cannot be inherited, see `event_counters`.
-    dropped = SIDE_BAND_FLAGS | abi.FLAG_FREQ | _PRECISE_IP
+    dropped = SIDE_BAND_FLAGS | abi.FLAG_FREQ | PRECISE_IP
     dropped |= abi.FLAG_INHERIT if event.path else 0
-    # Such PMUs have their own data, which event sources decode (docs/plugins.md).
+    # PMUs have raw data, which event sources decode (docs/plugins.md).
     has_data = own.type > abi.PERF_TYPE_BREAKPOINT and not event.path
     is_raw = has_data or own.type == abi.PERF_TYPE_TRACEPOINT
     raw = abi.PERF_SAMPLE_RAW if is_raw else 0
@@ -196,7 +198,11 @@ def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEv
 
 
 def _try(event: ChosenEvent, pid: int, cpu: int) -> None:
-    """Open an event once."""
+    """Open an event, and close it.
+
+    Raises:
+        CaptureError: the kernel refuses it; says why.
+    """
     try:
         os.close(open_chosen(event, pid, cpu))
     except OSError as error:
@@ -208,7 +214,7 @@ def _try(event: ChosenEvent, pid: int, cpu: int) -> None:
 
 
 def _counts(event: ChosenEvent, pid: int, cpu: int) -> bool:
-    """Return whether an event that cannot be sampled can at least be counted."""
+    """Return whether an event that cannot be sampled can be counted."""
     attr = event.attr._replace(
         sample_period=0, sample_type=0, flags=event.attr.flags & ~abi.FLAG_FREQ
     )

@@ -1,14 +1,13 @@
 """The text of ``--event`` → events that can be opened.
 
 Text such as ``cycles:u,{instructions,branches},sched:sched_switch/filter=prev_pid>0/`` becomes
-`ChosenEvent`s in its order; docs/events.md describes the language. Names come from the tables of
-this module, sysfs (`pmus`), tracefs (`tracepoints`), the files of probes (`probe_places`) and
+`ChosenEvent`s in the same order; docs/events.md describes the language. Names come from the tables
+of this module, sysfs (`pmus`), tracefs (`tracepoints`), the files of probes (`probe_places`) and
 libpfm4 (`vendor_events`).
 
-Software, hardware and cache events have the names that `perf list` shows, so that a recording's
-events have one name in both. Source: enum perf_sw_ids, perf_hw_id, perf_hw_cache_id,
-perf_hw_cache_op_id and perf_hw_cache_op_result_id in ``include/uapi/linux/perf_event.h``,
-Linux 6.18.
+Software, hardware and cache events have the same names as in `perf list`. Source: enum
+perf_sw_ids, perf_hw_id, perf_hw_cache_id, perf_hw_cache_op_id and perf_hw_cache_op_result_id in
+``include/uapi/linux/perf_event.h``, Linux 6.18.
 """
 
 from __future__ import annotations
@@ -20,7 +19,12 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.capture_limits import MOST_EVENT_CHARACTERS
 from prospect.capture.events import pmus
-from prospect.capture.events.event_choice import ALONE, ChosenEvent
+from prospect.capture.events.event_choice import (
+    ALONE,
+    MOST_PRECISE,
+    PRECISE_IP_SHIFT,
+    ChosenEvent,
+)
 from prospect.capture.events.tracepoints import tracepoint_id, tracepoints
 from prospect.errors import CaptureError, UsageError
 from prospect.records import NamedTuple
@@ -34,7 +38,7 @@ CACHE = "cache"
 
 
 class NamedEvent(NamedTuple):
-    """An event of the tables: its names, the usual one first, and what it counts."""
+    """An event of the tables: its names, the usual one first, and the counted things."""
 
     kind: str
     names: tuple[str, ...]
@@ -74,7 +78,7 @@ _HARDWARE = (
     (9, ("ref-cycles",), "cycles at a rate that does not change with the frequency"),
 )
 _LOAD, _STORE, _PREFETCH = 0, 1, 2
-# Which accesses a cache has at all.
+# Name, description, and accesses of each cache.
 _CACHES = (
     ("L1-dcache", "the first data cache", (_LOAD, _STORE, _PREFETCH)),
     ("L1-icache", "the first instruction cache", (_LOAD, _PREFETCH)),
@@ -90,7 +94,7 @@ _MISS = 1 << 16
 
 
 def named_events() -> Iterator[NamedEvent]:
-    """Yield every event of the tables; whether this machine has it is known once it is opened."""
+    """Yield every event of the tables, even if this machine does not have it."""
     for config, names, description in _SOFTWARE:
         yield NamedEvent(SOFTWARE, names, abi.PERF_TYPE_SOFTWARE, config, description)
     for config, names, description in _HARDWARE:
@@ -114,14 +118,12 @@ def _cache_event(name: str, config: int, description: str) -> NamedEvent:
 
 
 _MOST_VALUE = (1 << 64) - 1
-# With "=" for the modifiers of vendors' events, as c=2.
+# With "=" for the modifiers of vendors' events, such as c=2.
 _NAME = re.compile(r"[\w.:-]+(?:=\w+[\w.:-]*)*", re.ASCII)
 _RAW = re.compile(r"r([0-9a-fA-F]{1,16})\Z")
 _MODIFIERS = re.compile(r"[ukhpD]+\Z")
 _TERM = re.compile(r"""([\w.-]+)(?:=("[^"]*"|'[^']*'|[^,]*))?(?:,|\Z)""", re.ASCII)
 _FILE = re.compile(r"(?:\.{0,2}/)[^,{}]*")
-_PRECISE_IP_SHIFT = 15
-_MOST_PRECISE = 3
 _PRIVILEGES = {
     "u": abi.FLAG_EXCLUDE_USER,
     "k": abi.FLAG_EXCLUDE_KERNEL,
@@ -130,11 +132,11 @@ _PRIVILEGES = {
 
 
 def parse_events(text: str) -> tuple[ChosenEvent, ...]:
-    """Read events with commas between them, groups in braces.
+    """Parse events separated by commas, groups in braces.
 
     Raises:
-        UsageError: an event that this machine does not know; says which one may be meant.
-        CaptureError: a tracepoint where tracefs cannot be read.
+        UsageError: this machine does not know an event; suggests another one.
+        CaptureError: tracefs cannot be read for a tracepoint.
     """
     if not text or len(text) > MOST_EVENT_CHARACTERS or "\0" in text:
         raise UsageError("give events, such as cycles,page-faults; prospect list shows them")
@@ -161,7 +163,7 @@ def parse_events(text: str) -> tuple[ChosenEvent, ...]:
 
 
 def _one_event(text: str, at: int) -> tuple[ChosenEvent, int]:
-    """Read the event that begins at `at`; return it and where it ends."""
+    """Parse the event that begins at `at`; return it and its end."""
     file = _FILE.match(text, at)
     if file:
         from prospect.capture.events.probe_places import probe_event  # noqa: PLC0415 - rarely asked for
@@ -174,15 +176,15 @@ def _one_event(text: str, at: int) -> tuple[ChosenEvent, int]:
     terms, modifiers = None, ""
     if text[at : at + 1] == "/":
         terms, at = _terms_text(text, at + 1)
-        behind = re.compile(r":?([ukhpD]*)").match(text, at)
-        if behind:
-            modifiers, at = behind[1], behind.end()
+        following = re.compile(r":?([ukhpD]*)").match(text, at)
+        if following:
+            modifiers, at = following[1], following.end()
     event = _named_event(name[0], terms)
     return _with_modifiers(event, modifiers) if modifiers else event, at
 
 
 def _terms_text(text: str, at: int) -> tuple[str, int]:
-    """Return what is up to the next slash outside of quotes, and where it ends."""
+    """Return the text up to the next slash outside of quotes, and the end of that slash."""
     match = re.compile(r"""((?:[^/"']|"[^"]*"|'[^']*')*)/""").match(text, at)
     if not match:
         raise UsageError(f"'{text}': the parameters do not end with a slash")
@@ -190,7 +192,7 @@ def _terms_text(text: str, at: int) -> tuple[str, int]:
 
 
 def _named_event(name: str, terms: str | None) -> ChosenEvent:
-    """Return the event of a name, which may have modifiers behind it, and of its parameters."""
+    """Return the event of a name, which may end with modifiers, with parameters."""
     stem, colon, last = name.rpartition(":")
     candidates = [(name, "")]
     if colon and _MODIFIERS.match(last):
@@ -201,12 +203,12 @@ def _named_event(name: str, terms: str | None) -> ChosenEvent:
             if event:
                 return _with_modifiers(event, modifiers) if modifiers else event
     if ":" in name:
-        tracepoint_id(*name.split(":", 1))  # where only root may know the answer, say so
+        tracepoint_id(*name.split(":", 1))  # raises if only root may read the answer
     raise UsageError(_unknown(name, has_terms=terms is not None))
 
 
 def _vendor_event(name: str, terms: str | None) -> ChosenEvent | None:
-    """Return the event of a name that is the processor vendor's."""
+    """Return the event to which the CPU's vendor gives a name."""
     from prospect.capture.events.vendor_events import vendor_event  # noqa: PLC0415 - rarely asked for
 
     event = vendor_event(name)
@@ -214,7 +216,7 @@ def _vendor_event(name: str, terms: str | None) -> ChosenEvent | None:
 
 
 def _known_event(name: str, terms: str | None) -> ChosenEvent | None:
-    """Return the event of a name that is the kernel's."""
+    """Return the event to which the kernel gives a name."""
     named = find_named(name)
     if named:
         attr = EventAttr(type=named.type, config=named.config)
@@ -250,11 +252,11 @@ def _tracepoint(group: str, name: str) -> int | None:
 
 
 def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
-    """Return an event of a unit, of the kernel's names and parameters."""
+    """Return an event of a unit, by the kernel's names and parameters."""
     event = ChosenEvent(f"{unit}/{terms}/", EventAttr(type=kind), cpus=pmus.pmu_cpus(unit))
     parameters = pmus.pmu_parameters(unit)
     for named in pmus.pmu_events(unit):
-        # A name is before what changes it.
+        # The name comes first, then parameters that change it.
         first, comma, rest = terms.partition(",")
         if named.name == first:
             terms = f"{named.terms},{rest}" if comma else named.terms
@@ -266,7 +268,7 @@ def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
 def _with_terms(
     event: ChosenEvent, terms: str | None, parameters: dict[str, pmus.Parameter]
 ) -> ChosenEvent:
-    """Return an event with the parameters between its slashes."""
+    """Apply the parameters between an event's slashes."""
     at = 0
     while terms and at < len(terms):
         match = _TERM.match(terms, at)
@@ -321,23 +323,23 @@ def _number(event: ChosenEvent, key: str, value: str) -> int:
 
 
 def _with_modifiers(event: ChosenEvent, modifiers: str) -> ChosenEvent:
-    """Return an event that counts only where the modifiers say, as ``perf`` has them."""
+    """Apply modifiers, which mean the same as for ``perf``."""
     flags = event.attr.flags
     wanted = set(modifiers) & set(_PRIVILEGES)
     if wanted:
         for letter, flag in _PRIVILEGES.items():
             flags |= 0 if letter in wanted else flag
     precise = modifiers.count("p")
-    if precise > _MOST_PRECISE:
-        raise UsageError(f"{event.name}: give p at most {_MOST_PRECISE} times")
-    flags |= precise << _PRECISE_IP_SHIFT
+    if precise > MOST_PRECISE:
+        raise UsageError(f"{event.name}: give p at most {MOST_PRECISE} times")
+    flags |= precise << PRECISE_IP_SHIFT
     if "D" in modifiers:
         flags |= abi.FLAG_PINNED
     return event._replace(name=f"{event.name}:{modifiers}", attr=event.attr._replace(flags=flags))
 
 
 def _unknown(name: str, *, has_terms: bool) -> str:
-    """Say that there is no such event, and which one may be meant."""
+    """Return a message that there is no such event, with a suggestion."""
     from prospect.capture.events.vendor_events import vendor_names  # noqa: PLC0415 - only on the way to an error
     from prospect.spelling import nearest  # noqa: PLC0415 - only on the way to an error
 
@@ -354,7 +356,7 @@ def _unknown(name: str, *, has_terms: bool) -> str:
 
 
 def _without_vendors(name: str) -> str:
-    """Say that a name in capitals may be a vendor's, if nobody here knows those."""
+    """Return a hint that a name in capitals may be a vendor's, if libpfm4 is missing."""
     from prospect.capture.events import vendor_events  # noqa: PLC0415 - only on the way to an error
 
     if vendor_events.library() or not any(letter.isupper() for letter in name):

@@ -1,7 +1,7 @@
-"""Attributes that a kernel does not know are left out of an event, with what a recording loses.
+"""Drops attributes that a kernel does not know from an event, and says what the recording loses.
 
-Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() for flags that a kernel does
-not know; ``kernel/events/callchain.c``, get_callchain_buffers() for chains that it cannot give.
+Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() for unknown flags;
+``kernel/events/callchain.c``, get_callchain_buffers() for chains that it cannot give.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Step(NamedTuple):
-    """Something that a kernel may lack: how it refuses, what to leave out, and what that costs."""
+    """A feature that a kernel may lack: errnos of refusals, a sentence on the loss, attributes."""
 
     refusals: tuple[int, ...]
     limit: str
@@ -27,16 +27,8 @@ class _Step(NamedTuple):
     sample_type: int = 0
     read_format: int = 0
 
-    def is_asked_for(self, attr: EventAttr) -> bool:
-        """Say whether there is any of it to leave out."""
-        return bool(
-            attr.flags & self.flags
-            or attr.sample_type & self.sample_type
-            or attr.read_format & self.read_format
-        )
-
     def leave_out(self, attr: EventAttr) -> EventAttr:
-        """Return the attributes without it."""
+        """Return the attributes without the feature."""
         return attr._replace(
             flags=attr.flags & ~self.flags,
             sample_type=attr.sample_type & ~self.sample_type,
@@ -45,12 +37,12 @@ class _Step(NamedTuple):
 
 
 _UNKNOWN_TO_KERNEL = (errno.EINVAL,)
-# Linux 5.7; recent kernels lack it where they were built without CONFIG_CGROUP_PERF.
+# Linux 5.7; recent kernels lack it if built without CONFIG_CGROUP_PERF.
 _CONTROL_GROUPS = _Step(
     _UNKNOWN_TO_KERNEL, "", flags=abi.FLAG_CGROUP, sample_type=abi.PERF_SAMPLE_CGROUP
 )
-# Newest first: the version is the first that accepts it. Call chains last: all kernels know them,
-# but may have no memory or no unwinder for them.
+# The newest features come first. Call chains come last: all kernels know them, but may have no
+# memory or no unwinder for them.
 _STEPS = (
     _Step(
         _UNKNOWN_TO_KERNEL,
@@ -83,25 +75,29 @@ _STEPS = (
 
 
 def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, ...]]:
-    """Drop what this kernel refuses until the event opens.
+    """Drop features until the event opens.
 
     Returns:
-        the attributes that it takes, and a sentence for each thing that is lost.
+        The attributes that this kernel accepts, and a sentence for each loss.
 
     Raises:
         OSError: it refuses the event itself.
     """
     without = _CONTROL_GROUPS.leave_out(attr)
-    if without != attr and _opens(without, pid, cpu):
-        return without, ()
+    if without != attr:
+        try:
+            os.close(perf_syscalls.perf_event_open(without.pack(), pid, cpu))
+        except OSError:
+            pass  # other attributes may be unknown too, or the event is refused for another reason
+        else:
+            return without, ()
     limits: list[str] = []
     while True:
         try:
             os.close(perf_syscalls.perf_event_open(attr.pack(), pid, cpu))
         except OSError as error:
-            code = error.errno
-            steps = (step for step in _STEPS if code in step.refusals and step.is_asked_for(attr))
-            step = next(steps, None)
+            possible = (step for step in _STEPS if error.errno in step.refusals)
+            step = next((step for step in possible if step.leave_out(attr) != attr), None)
             if step is None:
                 raise
         else:
@@ -109,12 +105,3 @@ def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple
         attr = step.leave_out(attr)
         if step.limit:
             limits.append(step.limit)
-
-
-def _opens(attr: EventAttr, pid: int, cpu: int) -> bool:
-    """Say whether the kernel knows all of that; it may refuse the event for other reasons."""
-    try:
-        os.close(perf_syscalls.perf_event_open(attr.pack(), pid, cpu))
-    except OSError:
-        return False
-    return True

@@ -9,7 +9,7 @@ import os
 import re
 
 from prospect.capture.capture_limits import MOST_SYSFS_BYTES
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import names_in, read_if_there
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
 
 
 class Parameter(NamedTuple):
-    """The field of the attributes that a named parameter sets, and its bits from the lowest up."""
+    """The field of the attributes that a parameter sets, and its bits from the lowest up."""
 
     field: str
     bits: tuple[int, ...]
@@ -30,7 +30,7 @@ class Parameter(NamedTuple):
         """Return `value` spread over the bits.
 
         Raises:
-            ValueError: it has more bits than there are.
+            ValueError: it has more bits.
         """
         if value < 0 or value >> len(self.bits):
             raise ValueError
@@ -38,7 +38,7 @@ class Parameter(NamedTuple):
 
 
 class PmuEvent(NamedTuple):
-    """An event that the kernel names: its parameters, and the unit of one count."""
+    """An event to which the kernel gives a name: its parameters, and the unit of one count."""
 
     name: str
     terms: str
@@ -47,11 +47,8 @@ class PmuEvent(NamedTuple):
 
 
 def pmu_names(root: str = DEVICES) -> list[str]:
-    """Return the units of this machine, sorted; none where /sys is not mounted."""
-    try:
-        return sorted(os.listdir(root))
-    except OSError:
-        return []
+    """Return the units of this machine, sorted; none if /sys is not mounted."""
+    return sorted(names_in(root))
 
 
 def pmu_type(name: str, root: str = DEVICES) -> int | None:
@@ -63,7 +60,7 @@ def pmu_type(name: str, root: str = DEVICES) -> int | None:
 
 
 def has_core_counters(root: str = DEVICES) -> bool:
-    """Return whether the kernel has a PMU of the processor's cores, for hardware events."""
+    """Return whether the kernel has a PMU of the CPU's cores, for hardware events."""
     return any(name in _CORES or name.startswith("arm") for name in pmu_names(root))
 
 
@@ -76,7 +73,7 @@ def pmu_parameters(name: str, root: str = DEVICES) -> dict[str, Parameter]:
     """Return a unit's named parameters.
 
     Raises:
-        CaptureError: the kernel says something that is no list of bits.
+        CaptureError: a file of the kernel has no list of bits.
     """
     found = {}
     for parameter, text in _files(f"{root}/{name}/format"):
@@ -96,7 +93,7 @@ def pmu_parameters(name: str, root: str = DEVICES) -> dict[str, Parameter]:
 
 
 def pmu_events(name: str, root: str = DEVICES) -> list[PmuEvent]:
-    """Return the events that the kernel names for a unit, sorted."""
+    """Return the named events of a unit, sorted."""
     texts = dict(_files(f"{root}/{name}/events"))
     found = []
     for event, terms in texts.items():
@@ -116,9 +113,7 @@ def _scale(texts: dict[str, str], event: str) -> float:
 
 def _files(directory: str) -> list[tuple[str, str]]:
     """Return the names and one-line contents of a directory's files, sorted."""
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return []
-    read = ((name, read_if_there(f"{directory}/{name}", MOST_SYSFS_BYTES)) for name in names)
-    return [(name, os.fsdecode(content).strip()) for name, content in read]
+    return [
+        (name, os.fsdecode(read_if_there(f"{directory}/{name}", MOST_SYSFS_BYTES)).strip())
+        for name in sorted(names_in(directory))
+    ]

@@ -1,6 +1,6 @@
 """Probes in user space: ``FILE:FUNCTION`` or ``FILE+OFFSET`` → an event of the uprobe unit.
 
-Nothing is written to tracefs; the probe ends with its event.
+The probe ends with its event, and needs no tracefs.
 
 Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_uprobe_event_init(): config1 points at the
 path, config2 is the offset in the file, and bit 0 of config asks for the return.
@@ -35,7 +35,7 @@ def probe_event(text: str) -> ChosenEvent:
     """Return the event of a place in a file.
 
     Raises:
-        UsageError: the file, or the function in it, cannot be found; or this kernel has no probes.
+        UsageError: there is no such file or function, or this kernel has no probes.
     """
     kind = pmus.pmu_type(_UNIT)
     if kind is None:
@@ -54,7 +54,7 @@ def probe_event(text: str) -> ChosenEvent:
 
 
 def function_offset(path: str, function: str) -> int:
-    """Return where in a file a function begins, by the symbol tables of the file, or Go's table.
+    """Return the offset of a function in a file, by the file's symbol tables, or Go's table.
 
     Raises:
         UsageError: it is no ELF file, has no such function, or several.
@@ -63,13 +63,11 @@ def function_offset(path: str, function: str) -> int:
     from prospect.elf.image import ElfImage  # noqa: PLC0415 - the same
     from prospect.elf.symbols import read_symbols  # noqa: PLC0415 - the same
 
-    descriptor = open_program(path)
-    try:
-        image = ElfImage.parse(hold_contents(descriptor))
-    except (ElfError, OSError) as error:
-        raise UsageError(f"{path}: {error}") from None
-    finally:
-        os.close(descriptor)
+    with Descriptor(open_program(path)) as descriptor:
+        try:
+            image = ElfImage.parse(hold_contents(descriptor))
+        except (ElfError, OSError) as error:
+            raise UsageError(f"{path}: {error}") from None
     offsets: set[int] = set()
     for name in _TABLES:
         symbols = read_symbols(image, name)
@@ -105,10 +103,10 @@ def _offsets_of(image: ElfImage, symbols: ElfSymbols, function: bytes) -> set[in
 
 
 def open_program(path: str, asked_by: str = "") -> int:
-    """Open a regular file for reading; a device or a FIFO is not even opened.
+    """Open a regular file for reading, but no device or FIFO.
 
     Args:
-        asked_by: what errors begin with.
+        asked_by: the beginning of error messages.
 
     Raises:
         UsageError: there is no such file, or it cannot be read.

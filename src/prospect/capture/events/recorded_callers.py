@@ -1,8 +1,8 @@
-"""The callers that ``--call-graph`` asks for, and the attributes by which the kernel records them.
+"""The modes of ``--call-graph``, and the attributes by which the kernel records callers.
 
 Defined by: perf_event_open(2), "sample_regs_user", "sample_stack_user", "branch_sample_type";
 perf_reg_validate() and perf_sample_ustack_size() in ``kernel/events/core.c`` (Linux 6.18) for the
-registers and sizes that are allowed.
+allowed registers and sizes.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ MODES = (FRAME_POINTERS, STACK_COPIES, BRANCH_STACK, BY_IMAGE)
 _COPYING = (STACK_COPIES, BY_IMAGE)
 
 DEFAULT_STACK_BYTES = 8192
-# A record's size is a u16; the kernel takes no stack of 65528 bytes or more for one.
+# A record's size is a u16: the kernel refuses copies of 65528 bytes or more.
 _MOST_STACK_BYTES = 65520
 _LEAST_STACK_BYTES = 8
 
 # General registers as PERF_REG_* bits: on x86-64 ax to ip, flags and r8 to r15, without the segment
 # registers; on arm64 x0 to x30, sp and pc.
 _REGISTERS = {"x86_64": 0xFF0FFF, "aarch64": (1 << 33) - 1}
-# Those by which callers are found: bx, bp, sp, ip, r10; x29, lr, sp, pc.
+# The registers that unwinding needs: bx, bp, sp, ip, r10; x29, lr, sp, pc.
 UNWOUND_REGISTERS = {"x86_64": 0x4_01C2, "aarch64": 0xF << 29}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
-# pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
+# pointer (x29) and sp show whether the leaf has its own frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}
-# Copies that are smaller lack most callers.
+# Smaller copies lack most callers.
 _LEAST_DEFAULT_BYTES = 1024
-# A ring that an ordinary user may lock holds about a second of samples with such copies.
+# The ring that an ordinary user may lock has room for about a second of samples with such copies.
 _UNPRIVILEGED_BYTES = 2048
 _FEWER = (
     "Copies of stacks are {} bytes instead of {}: more would be over {} MB a second on {} CPUs"
@@ -64,12 +64,12 @@ _CALL_STACK = (
 
 
 class CallGraph(NamedTuple):
-    """The callers that are recorded.
+    """The recorded callers.
 
     Attributes:
         mode: one of `MODES`; KERNEL_CHAINS for those of kernel code only, which show its entry
             reasons.
-        stack_bytes: how much of the user's stack a sample copies, 0 in modes that copy none.
+        stack_bytes: of the user's stack that a sample copies, 0 in modes that copy none.
     """
 
     mode: str = KERNEL_CHAINS
@@ -77,7 +77,7 @@ class CallGraph(NamedTuple):
 
     @property
     def needs_hardware(self) -> bool:
-        """Whether only a hardware counter can give it."""
+        """Whether it needs a hardware counter."""
         return self.mode == BRANCH_STACK
 
 
@@ -85,7 +85,7 @@ KERNEL_CALLERS = CallGraph()
 
 
 def parse_call_graph(text: str) -> CallGraph:
-    """Read ``MODE`` or ``MODE,BYTES``; an empty text asks for nothing but the kernel's chains.
+    """Parse ``MODE`` or ``MODE,BYTES``; an empty text means the kernel's chains only.
 
     Raises:
         UsageError: there is no such mode, or no such size.
@@ -115,16 +115,14 @@ def parse_call_graph(text: str) -> CallGraph:
 
 
 def default_callers(rate_hz: int, cpus: int, *, is_system: bool) -> tuple[CallGraph, str]:
-    """Return which callers the samples of COMMAND have if nobody says, and what that leaves out.
+    """Return the default callers in samples of COMMAND, and a sentence on missing ones.
+
+    They are frame pointers, with copies of stacks as large as MOST_DEFAULT_BYTES allows. The
+    sentence is "" if the copies have the usual size.
 
     Args:
-        rate_hz: samples a second of a CPU.
-        cpus: how many there are.
+        rate_hz: samples a second of each CPU.
         is_system: whether every process is sampled, which takes privileges.
-
-    Returns:
-        Frame pointers, with copies of stacks as large as MOST_DEFAULT_BYTES allows, and a sentence
-        if that is less than the usual size.
     """
     if os.uname().machine not in _REGISTERS:
         return CallGraph(FRAME_POINTERS), ""
@@ -139,7 +137,7 @@ def default_callers(rate_hz: int, cpus: int, *, is_system: bool) -> tuple[CallGr
 
 
 def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
-    """Return an event's attributes with all that samples need to have callers.
+    """Return an event's attributes with the changes that record callers.
 
     Raises:
         UsageError: Prospect knows no registers of this machine.
@@ -148,8 +146,8 @@ def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
     wants_chain = graph.mode in (FRAME_POINTERS, BY_IMAGE)
     sample_type, flags, registers, branches = attr.sample_type, attr.flags, 0, 0
     if sees_kernel or graph.mode != KERNEL_CHAINS:
-        # The kernel's part shows why the CPU was there; readers look for chains only where there
-        # is room for one, so what is unwound later has an empty one.
+        # The kernel's part shows why the CPU was there. Readers look for chains only in samples
+        # that have the field, so samples that are unwound later have an empty chain.
         sample_type |= abi.PERF_SAMPLE_CALLCHAIN
         flags |= 0 if sees_kernel else abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL
         flags |= 0 if wants_chain else abi.FLAG_EXCLUDE_CALLCHAIN_USER
@@ -164,7 +162,7 @@ def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
                 f"stacks of {machine} are not unwound from copies: use --call-graph fp"
             )
         sample_type |= abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER
-        # perf looks for call-frame information where data was mapped.
+        # perf looks for call-frame information in mappings of data.
         flags |= abi.FLAG_MMAP_DATA
     if graph.mode == BRANCH_STACK:
         sample_type |= abi.PERF_SAMPLE_BRANCH_STACK
@@ -181,7 +179,7 @@ def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
 
 
 def _most_frames() -> int:
-    """Return sysctl kernel.perf_event_max_stack, the most that an event may ask for; 0 if unknown.
+    """Return sysctl kernel.perf_event_max_stack, the largest allowed number; 0 if unknown.
 
     Linux before 4.8 has neither the sysctl nor the field of the attributes.
     """
@@ -189,13 +187,13 @@ def _most_frames() -> int:
 
 
 def sample_bytes(attr: EventAttr) -> int:
-    """Return about how many bytes a sample with these attributes takes in a ring."""
+    """Return the approximate size of a sample with these attributes in a ring."""
     kinds = attr.sample_type
     # header, identifier, ip, pid and tid, time, cpu
     size = 48
     size += 8 * bits_set(kinds & (abi.PERF_SAMPLE_PERIOD | abi.PERF_SAMPLE_CGROUP))
     if kinds & abi.PERF_SAMPLE_CALLCHAIN:
-        # Its length, marks, and 16 frames, as many as a busy kernel's chains have.
+        # The length, marks, and 16 frames, as in chains of a busy kernel.
         size += 8 * (2 + 16)
     if kinds & abi.PERF_SAMPLE_REGS_USER:
         size += 8 * (1 + bits_set(attr.sample_regs_user))

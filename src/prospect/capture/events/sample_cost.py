@@ -1,12 +1,10 @@
-"""The time that taking one sample costs the interrupted code, measured on this machine.
+"""Measures the time by which one sample delays the interrupted code on this machine.
 
-A sampled program is slower by this time at each sample.
-
-Fixed pieces of work, one in user space and one in the kernel, are timed in turn with and without a
-fast clock that samples as the recording does; the time that the clock adds, divided by its samples,
+It times fixed pieces of work, one in user space and one in the kernel, in turn with and without a
+fast clock that samples as the recording does. The time that the clock adds, divided by its samples,
 is the cost of one in ns. Turns in which another task had the CPU do not count. The cost is the
-median of the differences, not the least: the least is of the turn whose half without samples was
-disturbed most.
+median of the differences, not the smallest, which is that of the turn whose half without samples
+was disturbed most.
 
 Source: the interval of a median between two of the ordered values, whatever their distribution:
 David and Nagaraja, "Order Statistics", 3rd edition (2003), section 7.1.
@@ -20,7 +18,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.capture.events.clock_bank import shortest_period_ns
-from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM
+from prospect.capture.events.event_choice import CLOCK_HARDWARE, EVERY_TASK, SCOPE_SYSTEM
 from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_bytes
@@ -33,21 +31,20 @@ if TYPE_CHECKING:
 
     from prospect.capture.events.event_choice import EventPlan
 
-# Both kinds of work together stay below 60 ms where the CPU is free, whatever machine this is.
+# Both kinds of work together take less than 60 ms on a free CPU of any machine.
 _BUDGET_NS = 20_000_000
-# As long is waited, for each kind, until a loaded CPU has left alone the fewest pairs.
+# The longest time for each kind until a loaded CPU has completed _FEWEST_PAIRS undisturbed.
 _LOADED_BUDGET_NS = 200_000_000
 _MOST_PAIRS = 48
 _FEWEST_PAIRS = 5
-# Bytes of samples that the work of one turn writes, at most.
+# The most samples of one turn.
 _RING_SAMPLES = 256
 _USER_BYTES = 1 << 20
 _KERNEL_BYTES = 4 << 20
-# If the kernel throttles a clock as fast as that, fewer samples are taken, at the same cost.
+# If the kernel throttles such a fast clock, there are fewer samples, at the same cost.
 _PERIOD_NS = 20_000
-# About as often, on a CPU of a few GHz.
+# About the same on a CPU of a few GHz.
 _PERIOD_CYCLES = 60_000
-_EVERY_TASK = -1
 _THIS_TASK = 0
 
 
@@ -55,9 +52,9 @@ class SampleCost(NamedTuple):
     """The cost of a sample, in ns.
 
     Attributes:
-        user_ns: one that hits user space.
-        spread_ns: how far `user_ns` may be off, at 95 %.
-        kernel_ns: one that hits the kernel, whose call chain is recorded; 0 if none is sampled.
+        user_ns: of one in user space.
+        spread_ns: the ± of `user_ns` at 95 %.
+        kernel_ns: of one in the kernel, with its call chain; 0 if the kernel is not sampled.
     """
 
     user_ns: float
@@ -66,10 +63,10 @@ class SampleCost(NamedTuple):
 
 
 def measure_sample_cost(plan: EventPlan) -> SampleCost | None:
-    """Measure on one CPU, in less than 60 ms if it is free; this thread is bound to it meanwhile.
+    """Measure on one CPU, to which this binds the thread meanwhile; takes 60 ms if it is free.
 
     Returns:
-        None if the kernel refuses another event, or nothing certain came of it.
+        None if the kernel refuses another event, or the result is uncertain.
     """
     allowed = os.sched_getaffinity(0)
     cpu = min(allowed)
@@ -88,7 +85,7 @@ def median_and_spread(values: list[float]) -> tuple[float, float]:
     ordered = sorted(values)
     count = len(ordered)
     median = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    # How many lie below the true median is binomial: its mean less 1.96 of its deviations.
+    # The number below the true median is binomial: its mean less 1.96 standard deviations.
     outside = max(0, int(count / 2 - 0.98 * math.sqrt(count)))
     return median, max(median - ordered[outside], ordered[-1 - outside] - median)
 
@@ -120,7 +117,7 @@ class _Clock:
         period = _PERIOD_CYCLES if plan.clock == CLOCK_HARDWARE else timer_period_ns
         ring_bytes = ring_size_bytes(_RING_SAMPLES * sample_bytes(plan.attr), 1)
         attr = plan.sampling_attr(period, ring_bytes // 2)
-        target = _EVERY_TASK if plan.scope == SCOPE_SYSTEM else _THIS_TASK
+        target = EVERY_TASK if plan.scope == SCOPE_SYSTEM else _THIS_TASK
         self._fd = perf_syscalls.perf_event_open(attr.pack(), target, cpu)
         try:
             self._ring = _open_ring(self._fd, ring_bytes)
@@ -132,7 +129,7 @@ class _Clock:
         perf_syscalls.enable_event(self._fd)
 
     def stop(self) -> int:
-        """Stop; return the samples taken since the start."""
+        """Stop; return the number of samples since the start."""
         perf_syscalls.disable_event(self._fd)
         slices: list[memoryview | bytes] = []
         head = self._ring.pending(slices)
@@ -147,7 +144,7 @@ class _Clock:
 
 
 def _open_ring(fd: int, ring_bytes: int) -> Ring:
-    """Map a ring, a smaller one where this user may not lock as much."""
+    """Map a ring, a smaller one if this user may not lock as much memory."""
     while True:
         try:
             return Ring(fd, ring_bytes)
@@ -156,7 +153,7 @@ def _open_ring(fd: int, ring_bytes: int) -> Ring:
 
 
 def _cost(clock: _Clock, work: Callable[[], object]) -> tuple[float, float] | None:
-    """Return what a sample adds to the work, in ns, and how sure that is."""
+    """Return the time that a sample adds to the work, and its ±, in ns."""
     work()
     costs: list[float] = []
     begin_ns = time.perf_counter_ns()
@@ -179,14 +176,14 @@ def _cost(clock: _Clock, work: Callable[[], object]) -> tuple[float, float] | No
 
 def duration_ns(work: Callable[[], object]) -> int:
     """Time a call."""
-    # Not this thread's processor time: some kernels leave what interrupts take out of it.
+    # Not this thread's CPU time, from which some kernels exclude interrupts.
     begin_ns = time.perf_counter_ns()
     work()
     return time.perf_counter_ns() - begin_ns
 
 
 def preemptions() -> int:
-    """Return how often this thread had to leave the CPU to another task."""
+    """Return how often another task preempted this thread."""
     import resource  # noqa: PLC0415 - rarely measured, as above
 
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw

@@ -1,14 +1,14 @@
-"""Events that record the scheduler's switches: when each task left its CPU, where, and came back.
+"""Events that record the scheduler's switches: when and where each task leaves its CPU and returns.
 
 There are two plans: `with_switches` has stacks (``--off-cpu``), `with_switch_times` none
-(``--wall``). Both record only what concerns COMMAND or the processes of ``-p`` if they can: by
+(``--wall``). If possible, both record only switches of COMMAND or the processes of ``-p``, by
 programs that follow threads (`prospect.capture.following`).
 
 The plan of the clocks gets one more event on every CPU. It samples each task that leaves the CPU,
 in that task's own context, so that the sample has the stack that led to it. Records of both sides
-of each switch have the times, and whether the task could have gone on. None of this needs tracefs.
-Only the tracepoint sched:sched_waking shows which task wakes a waiting one, and when: it is sampled
-each time, in the waker's context, if the whole system may be watched.
+of each switch have the times, and whether the task was preempted. None of this needs tracefs. Only
+the tracepoint sched:sched_waking shows which task wakes a waiting one, and when: each occurrence is
+sampled, in the waker's context, if the whole system may be watched.
 
 Defined by: perf_event_task_sched_out() in ``include/linux/perf_event.h`` (which counts
 PERF_COUNT_SW_CONTEXT_SWITCHES before the switch) and perf_event_switch() in
@@ -23,6 +23,7 @@ from prospect.abi import constants as abi
 from prospect.capture.capture_limits import LARGEST_COPIED_ONCE_BYTES
 from prospect.capture.events.event_choice import (
     EVERY_TASK,
+    PRECISE_IP,
     SCOPE_SYSTEM,
     SIDE_BAND_FLAGS,
     ChosenEvent,
@@ -49,15 +50,14 @@ NAME = "context-switches"
 WAKING = "sched:sched_waking"
 SWITCH_TIMES = "switches"
 
-# Threads wait in a few functions of a library, most of which keep no frame pointers: their
-# frames fit into this, and what called them is followed from there.
+# Threads wait in a few functions of a library, most of which keep no frame pointers. The frames of
+# these fit into this; the unwinder then follows frame pointers.
 _STACK_BYTES = 1024
-# A busy CPU with a server's work; if there are more, rings are emptied more often.
+# A busy CPU of a server; with more switches, the recorder drains the rings more often.
 _SWITCHES_A_SECOND = 10_000
 # Both records of a switch: header, the other task, pid and tid, time, cpu, identifier.
 _RECORDS_BYTES = 2 * 48
-_PRECISE_IP = 3 << 15
-_NOT_OF_CLOCKS = SIDE_BAND_FLAGS | _PRECISE_IP | abi.FLAG_FREQ
+_NOT_OF_CLOCKS = SIDE_BAND_FLAGS | PRECISE_IP | abi.FLAG_FREQ
 _CALLERS = (
     abi.PERF_SAMPLE_CALLCHAIN
     | abi.PERF_SAMPLE_BRANCH_STACK
@@ -86,25 +86,19 @@ def with_switches(
 ) -> EventPlan:
     """Return a plan that records the scheduler's switches too.
 
-    Without programs that follow threads, switches of all threads are recorded, also if only some
+    Without programs that follow threads, it records switches of all threads, even if only some
     processes have stacks.
 
     Args:
         plan: the clocks.
-        graph: whose callers; if none are wanted, or those that only a hardware counter knows,
-            it is those in small copies of stacks and by frame pointers.
-        cpu: an on-line CPU for the tries.
+        graph: the callers in samples of switches. Instead of none or a branch stack, they are
+            those in small copies of stacks and by frame pointers.
+        cpu: an online CPU, on which events are tried.
         programs: the events that programs write: wake-ups, and switches if they follow threads.
-        wakers: whether it is wanted who wakes whom.
+        wakers: whether to record which thread wakes another.
     """
     clock = plan.attr
-    dropped = (
-        SIDE_BAND_FLAGS
-        | _PRECISE_IP
-        | abi.FLAG_FREQ
-        | abi.FLAG_EXCLUDE_CALLCHAIN_USER
-        | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL
-    )
+    dropped = _NOT_OF_CLOCKS | abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL
     attr = clock._replace(
         type=abi.PERF_TYPE_SOFTWARE,
         config=abi.PERF_COUNT_SW_CONTEXT_SWITCHES,
@@ -116,7 +110,7 @@ def with_switches(
     if graph.mode in (KERNEL_CHAINS, BRANCH_STACK):
         try:
             attr = with_callers(attr, CallGraph(BY_IMAGE, _STACK_BYTES))
-        except UsageError:  # copies of this machine's stacks are not unwound
+        except UsageError:  # Prospect cannot unwind copies of this machine's stacks
             attr = with_callers(attr, CallGraph(FRAME_POINTERS))
     else:
         attr = with_callers(attr, graph)
@@ -131,29 +125,25 @@ def with_switches(
     has_times = len(programs) > 1
     if plan.may_filter or has_times:
         attr = attr._replace(flags=attr.flags & ~abi.FLAG_CONTEXT_SWITCH)
-        # Their records begin with the clocks, samples when the program that chooses them runs.
+        # Records of switches begin with the clocks, samples with the program that chooses them.
         times = () if has_times else (_switch_records(plan),)
         beside = (*plan.beside, *times)
         if copies_once:
             beside += _copied_once(attr)
         else:
             beside += (ChosenEvent(NAME, attr, is_filtered=plan.may_filter),)
+    plan = plan._replace(beside=beside, limits=limits)
     if wakers and programs:
-        beside += programs
-    elif wakers:
-        try:
-            beside += (_waking_event(plan, dropped, cpu),)
-        except CaptureError as error:
-            limits += (f"{_NO_WAKERS} ({error}).",)
-    return plan._replace(beside=beside, limits=limits)
+        return plan._replace(beside=(*beside, *programs))
+    return _with_wakers(plan, dropped, cpu) if wakers else plan
 
 
 def _copied_once(attr: EventAttr) -> tuple[ChosenEvent, ...]:
-    """Return the events by which each piece of a waiting thread's stack is copied once.
+    """Return the events that copy each piece of a waiting thread's stack once.
 
-    The first one lets the program run that writes samples by the second (`following.wait_stacks`).
-    This is described as samples of switches, which they are. Copies are in their raw data; the size
-    of a copy is only in the description.
+    The first one runs the program that writes samples by the second (`following.wait_stacks`). The
+    recording describes the second as samples of switches. Its samples have copies in their raw
+    data; only the description has the size of a copy.
     """
     registers = UNWOUND_REGISTERS[os.uname().machine]
     written = attr._replace(
@@ -175,23 +165,19 @@ def with_switch_times(
 
     Args:
         plan: the clocks.
-        cpu: an on-line CPU for the tries.
-        followed: the programs that record the switches of followed threads, None without.
-        obstacle: why there are none.
+        cpu: an online CPU, on which events are tried.
+        followed: the programs that record the switches of followed threads, None for none.
+        obstacle: the reason why there are none.
     """
     if followed is not None and plan.scope == SCOPE_SYSTEM:
         return plan._replace(beside=(*plan.beside, *followed.events(plan)))
     limits = (*plan.limits, _NO_CALLS.format(obstacle or "only the command's own are recorded"))
-    beside = (*plan.beside, _switch_records(plan))
-    try:
-        beside += (_waking_event(plan, _NOT_OF_CLOCKS, cpu),)
-    except CaptureError as error:
-        limits += (f"{_NO_WAKERS} ({error}).",)
-    return plan._replace(beside=beside, limits=limits)
+    plan = plan._replace(beside=(*plan.beside, _switch_records(plan)), limits=limits)
+    return _with_wakers(plan, _NOT_OF_CLOCKS, cpu)
 
 
 def _switch_records(plan: EventPlan) -> ChosenEvent:
-    """Return the event that has records of both sides of each switch, and no samples."""
+    """Return the event that records both sides of each switch, without samples."""
     clock = _without_callers(plan.attr)
     attr = clock._replace(
         type=abi.PERF_TYPE_SOFTWARE,
@@ -212,11 +198,16 @@ def _without_callers(clock: EventAttr) -> EventAttr:
     )
 
 
-def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
-    """Return the event that samples each time that a task is woken; without callers.
+def _with_wakers(plan: EventPlan, dropped: int, cpu: int) -> EventPlan:
+    """Return a plan that records wake-ups, or that has a sentence why it cannot."""
+    try:
+        return plan._replace(beside=(*plan.beside, _waking_event(plan, dropped, cpu)))
+    except CaptureError as error:
+        return plan._replace(limits=(*plan.limits, f"{_NO_WAKERS} ({error})."))
 
-    These would cost more than all else, and who it was says enough.
-    """
+
+def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
+    """Return the event that samples each wake-up, without callers, which would cost too much."""
     from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - as below
     from prospect.capture.events.tracepoints import tracepoint_id  # noqa: PLC0415 - rarely asked for
 
@@ -240,10 +231,10 @@ def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
     return event
 
 
+# Bytes a second of a busy CPU's switches and wake-ups without stacks.
 SWITCH_TIMES_BYTES_A_SECOND = _SWITCHES_A_SECOND * 256
-"""The same as `switch_bytes_a_second`, of switches and wake-ups without stacks."""
 
 
 def switch_bytes_a_second(attr: EventAttr) -> int:
-    """Return how many bytes a second of a busy CPU's switches takes in its ring."""
+    """Return the bytes a second of a busy CPU's switches with stacks."""
     return _SWITCHES_A_SECOND * (_RECORDS_BYTES + sample_bytes(attr))

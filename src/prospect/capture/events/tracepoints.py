@@ -1,8 +1,8 @@
 """Tracepoints: their numbers and fields, from tracefs.
 
 A tracepoint ``group:name`` has a number for perf_event_open(), and fields that a filter may name.
-tracefs is read where it is mounted, or through our own mount, which is in no directory: it is a
-file descriptor that no other process sees, and ends with this one. Nothing is written.
+If tracefs is not mounted, this process mounts it read-only on a file descriptor, which is in no
+directory, is invisible to other processes, and ends with this one.
 
 Defined by: ``Documentation/trace/events.rst``; fsopen(2), fsconfig(2), fsmount(2) (Linux 5.2).
 """
@@ -37,19 +37,19 @@ _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_NOEXEC = 
 _MOUNT_ATTRS = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV | _MOUNT_ATTR_NOEXEC
 
 
-def tracing_directory() -> str:
-    """Return the directory of tracefs.
+def events_directory() -> str:
+    """Return the directory of tracefs that lists the tracepoints.
 
     Raises:
-        CaptureError: this user cannot read it, or it is not mounted and cannot be; says what to do.
+        CaptureError: this user may not read or mount it; says what to do.
     """
     for mount in _MOUNTS:
         if os.access(f"{mount}/events", os.R_OK | os.X_OK):
-            return mount
+            return f"{mount}/events"
     if os.path.isdir(_MOUNTS[0]) and not os.access(_MOUNTS[0], os.R_OK | os.X_OK):
         raise CaptureError(f"tracepoints are listed in {_MOUNTS[0]}, which only root may read here")
     try:
-        return f"/proc/self/fd/{_own_mount()}"
+        return f"/proc/self/fd/{_own_mount()}/events"
     except OSError as error:
         raise CaptureError(
             f"tracepoints need tracefs: run as root: mount -t tracefs nodev {_MOUNTS[0]}"
@@ -58,9 +58,9 @@ def tracing_directory() -> str:
 
 @functools.cache
 def _own_mount() -> int:
-    """Mount tracefs for this process alone; return the file descriptor of its root."""
+    """Mount tracefs for this process only; return the file descriptor of its root."""
     with Descriptor(_call(_FSOPEN, b"tracefs", _FSOPEN_CLOEXEC)) as context:
-        # Read-only is this mount alone: the file system itself is one for the whole machine.
+        # Only this mount is read-only; the whole machine shares the file system.
         _call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
         return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _MOUNT_ATTRS)
 
@@ -78,32 +78,23 @@ _FIELD = re.compile(r"^\tfield:([^;]+);\toffset:\d+;\tsize:(\d+);", re.MULTILINE
 
 
 class TracepointField(NamedTuple):
-    """A field of a tracepoint's record, as C declares it, and its size in bytes."""
+    """A field of a tracepoint's record: its declaration in C, and its size in bytes."""
 
     declaration: str
     size: int
 
 
 class TracingFiles(NamedTuple):
-    """The formats of some tracepoints in tracefs, as readers of recordings need them.
+    """The formats of some tracepoints in tracefs, for readers of recordings.
 
     Attributes:
-        header_page, header_event: what all records have in common.
+        header_page, header_event: the common parts of all records.
         formats: group → the formats of its tracepoints.
     """
 
     header_page: bytes
     header_event: bytes
     formats: dict[str, list[bytes]]
-
-
-def events_directory() -> str:
-    """Return where tracefs lists the tracepoints.
-
-    Raises:
-        CaptureError: this user cannot read it, or it is not mounted and cannot be; says what to do.
-    """
-    return f"{tracing_directory()}/events"
 
 
 def tracepoint_id(group: str, name: str) -> int | None:
@@ -125,7 +116,7 @@ def tracepoint_id(group: str, name: str) -> int | None:
 
 
 def tracepoint_format(group: str, name: str) -> bytes:
-    """Return what tracefs says of a tracepoint's fields, empty if there is no such tracepoint.
+    """Return the format of a tracepoint in tracefs, empty if there is no such tracepoint.
 
     Raises:
         CaptureError: tracefs cannot be read.
@@ -151,7 +142,7 @@ def tracepoints() -> list[tuple[str, str]]:
 
 
 def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
-    """Return the fields of a tracepoint's own, without those that all records have.
+    """Return the fields of a tracepoint, without those that all records have.
 
     Raises:
         CaptureError: tracefs cannot be read.
@@ -167,13 +158,12 @@ def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
 def recorded_tracepoints(
     events: Sequence[EventDescription], own: Mapping[str, bytes]
 ) -> TracingFiles | None:
-    """Return what tracefs says of the tracepoints among events; None if there are none.
+    """Return the formats of the tracepoints among events; None if there are none.
 
-    They are found by their numbers where an event is not called as its tracepoint is: names may be
-    of the user who recorded.
+    It looks up an event by its number if the user gave it a name other than its tracepoint's.
 
     Args:
-        own: the formats of records that our program wrote, by tracepoint.
+        own: the formats of records that BPF programs wrote, by tracepoint.
     """
     named = {
         e.attr.config: tuple(e.name.split(":", 1))

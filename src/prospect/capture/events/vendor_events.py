@@ -1,10 +1,10 @@
-"""Events by the names that CPU vendors give them, as libpfm4 knows them.
+"""Events by the names that CPU vendors give them, from libpfm4.
 
 Text such as ``MEM_LOAD_RETIRED:L3_MISS`` or ``skl::INST_RETIRED:ANY_P:c=1`` becomes a
-`ChosenEvent`. Names of the kernel are tried first. The library is Debian's ``libpfm.so.4``, if it
-is installed, called by ctypes.
+`ChosenEvent`. Names of the kernel come first. The library is Debian's ``libpfm.so.4``, if it is
+installed, called by ctypes.
 
-Defined by: libpfm(3) of libpfm 4.13, whose language this is; ``include/perfmon/pfmlib.h`` and
+Defined by: libpfm(3) of libpfm 4.13 for the language; ``include/perfmon/pfmlib.h`` and
 ``pfmlib_perf_event.h``; pfm_get_os_event_encoding(3), pfm_get_event_info(3),
 pfm_get_event_attr_info(3).
 """
@@ -31,30 +31,28 @@ if TYPE_CHECKING:
 NOT_SUPPORTED, NOT_FOUND, NEEDS_MASK, NO_ATTRIBUTE = -1, -4, -6, -8
 
 _FILE = "libpfm.so.4"
-# PFM_OS_PERF_EVENT: the processor's modifiers, and whom to count. What PFM_OS_PERF_EVENT_EXT adds,
-# periods, precision, pinned counters, is behind every event here, see docs/events.md.
+# PFM_OS_PERF_EVENT: the CPU's modifiers, and the counted modes. PFM_OS_PERF_EVENT_EXT would add
+# periods, precision and pinned counters, which every event here can have (docs/events.md).
 _PERF_EVENT = 1
 _USER, _KERNEL, _HYPERVISOR = 0x8, 0x1, 0x10  # PFM_PLM3, PFM_PLM0, PFM_PLMH
 _CORE, _UNCORE = 1, 2  # PFM_PMU_TYPE_*; the others are perf_events' generic names
-_UNIT_MASK = 1  # PFM_ATTR_UMASK; what follows are modifiers
-_ATTR_BYTES = 4096  # beyond any struct perf_event_attr that the library may have been built with
+_UNIT_MASK = 1  # PFM_ATTR_UMASK; other attributes are modifiers
+_ATTR_BYTES = 4096  # more than any struct perf_event_attr that the library may know
+
+
+def _members(kind: type[Any], names: str) -> list[tuple[str, type[Any]]]:
+    return [(name, kind) for name in names.split()]
 
 
 class _Unit(ctypes.Structure):
     """The library's pfm_pmu_info_t."""
 
     _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
-        ("name", ctypes.c_char_p),
-        ("desc", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("pmu", ctypes.c_int),
-        ("type", ctypes.c_int),
-        ("nevents", ctypes.c_int),
-        ("first_event", ctypes.c_int),
-        ("max_encoding", ctypes.c_int),
-        ("num_cntrs", ctypes.c_int),
-        ("num_fixed_cntrs", ctypes.c_int),
-        ("flags", ctypes.c_uint32),
+        *_members(ctypes.c_char_p, "name desc"),
+        *_members(ctypes.c_size_t, "size"),
+        *_members(ctypes.c_int, "pmu type nevents first_event max_encoding"),
+        *_members(ctypes.c_int, "num_cntrs num_fixed_cntrs"),
+        *_members(ctypes.c_uint32, "flags"),
     ]
 
 
@@ -62,17 +60,11 @@ class _Event(ctypes.Structure):
     """The library's pfm_event_info_t."""
 
     _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
-        ("name", ctypes.c_char_p),
-        ("desc", ctypes.c_char_p),
-        ("equiv", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("code", ctypes.c_uint64),
-        ("pmu", ctypes.c_int),
-        ("dtype", ctypes.c_int),
-        ("idx", ctypes.c_int),
-        ("nattrs", ctypes.c_int),
-        ("reserved", ctypes.c_int),
-        ("flags", ctypes.c_uint32),
+        *_members(ctypes.c_char_p, "name desc equiv"),
+        *_members(ctypes.c_size_t, "size"),
+        *_members(ctypes.c_uint64, "code"),
+        *_members(ctypes.c_int, "pmu dtype idx nattrs reserved"),
+        *_members(ctypes.c_uint32, "flags"),
     ]
 
 
@@ -80,16 +72,12 @@ class _Attribute(ctypes.Structure):
     """The library's pfm_event_attr_info_t, with the largest member of its union."""
 
     _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
-        ("name", ctypes.c_char_p),
-        ("desc", ctypes.c_char_p),
-        ("equiv", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("code", ctypes.c_uint64),
-        ("type", ctypes.c_int),
-        ("idx", ctypes.c_int),
-        ("ctrl", ctypes.c_int),
-        ("flags", ctypes.c_uint32),
-        ("default", ctypes.c_uint64),
+        *_members(ctypes.c_char_p, "name desc equiv"),
+        *_members(ctypes.c_size_t, "size"),
+        *_members(ctypes.c_uint64, "code"),
+        *_members(ctypes.c_int, "type idx ctrl"),
+        *_members(ctypes.c_uint32, "flags"),
+        *_members(ctypes.c_uint64, "default"),
     ]
 
 
@@ -97,13 +85,9 @@ class _Encoding(ctypes.Structure):
     """The library's pfm_perf_encode_arg_t."""
 
     _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
-        ("attr", ctypes.c_void_p),
-        ("fstr", ctypes.c_void_p),
-        ("size", ctypes.c_size_t),
-        ("idx", ctypes.c_int),
-        ("cpu", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("pad0", ctypes.c_int),
+        *_members(ctypes.c_void_p, "attr fstr"),
+        *_members(ctypes.c_size_t, "size"),
+        *_members(ctypes.c_int, "idx cpu flags pad0"),
     ]
 
 
@@ -111,11 +95,11 @@ class VendorUnit(NamedTuple):
     """Counters that libpfm knows: of a kind of core, or of a socket.
 
     Attributes:
-        name: before ``::``, as ``skl``.
-        description: as ``Intel Skylake``.
+        name: before ``::``, such as ``skl``.
+        description: such as ``Intel Skylake``.
         is_present: whether this machine has them.
-        counters, fixed_counters: how many; for any event, and for one event each.
-        first_event: the library's number, -1 without any.
+        counters, fixed_counters: the numbers of those for any event, and for one event each.
+        first_event: the library's number, -1 for none.
     """
 
     name: str
@@ -127,7 +111,7 @@ class VendorUnit(NamedTuple):
 
 
 class VendorEvent(NamedTuple):
-    """An event as its vendor calls it.
+    """An event by its vendor's name.
 
     Attributes:
         masks: name and description of each unit mask.
@@ -141,7 +125,7 @@ class VendorEvent(NamedTuple):
 
 
 class EncodingError(Exception):
-    """The library does not take an event's text: its `code`, and its words."""
+    """The library refuses an event's text: its error code and message."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -150,7 +134,7 @@ class EncodingError(Exception):
 
 @functools.cache
 def library() -> Library | None:
-    """Return the library, None if it is not installed or will not start."""
+    """Return the library, None if it is not installed or does not start."""
     try:
         found = ctypes.CDLL(_FILE)
         return None if found.pfm_initialize() else Library(found)
@@ -166,13 +150,13 @@ class Library:
         found.pfm_strerror.restype = ctypes.c_char_p
 
     def encode(self, text: str) -> EventAttr:
-        """Return what to open for an event, for user space, kernel and hypervisor unless it says.
+        """Return the attributes of an event, by default in user space, kernel and hypervisor.
 
         Args:
-            text: ``EVENT[:MASK…][:MODIFIER[=VALUE]…]``, with ``UNIT::`` before it or without.
+            text: ``[UNIT::]EVENT[:MASK…][:MODIFIER[=VALUE]…]``.
 
         Raises:
-            EncodingError: the library does not take it.
+            EncodingError: the library refuses it.
         """
         attr = ctypes.create_string_buffer(_ATTR_BYTES)
         asked = _Encoding(ctypes.addressof(attr), None, ctypes.sizeof(_Encoding))
@@ -188,7 +172,7 @@ class Library:
 
     @functools.cached_property
     def units(self) -> tuple[VendorUnit, ...]:
-        """All processors' counters, without perf_events' generic names."""
+        """The counters of all CPU models, without perf_events' generic names."""
         found = []
         for number in range(MOST_PFM_UNITS):
             unit = _Unit(size=ctypes.sizeof(_Unit))
@@ -234,7 +218,7 @@ class Library:
 
 
 def _text(said: bytes | None) -> str:
-    """Return the library's words on one line."""
+    """Return a text of the library on one line."""
     return " ".join((said or b"").decode(errors="replace").split())
 
 
@@ -244,16 +228,16 @@ NOT_INSTALLED = (
 )
 _OF_UNIT = "::"
 _MOST_NAMES = 12
-# As of `cycles`: a guest's events count only if that is asked for.
+# As with `cycles`, a guest's events count only if the user asks for them.
 _GUEST_MODIFIERS = (":mg", ":mh")
 
 
 def vendor_event(name: str) -> ChosenEvent | None:
-    """Return the event that a vendor calls `name`, None if none does.
+    """Return the event to which a vendor gives this name, None if no vendor does.
 
     Raises:
-        UsageError: the event is known, and something about `name` is wrong; says what there is. Or
-            `name` has a unit that this machine does not have.
+        UsageError: the event is known, but its masks or modifiers are wrong, or this machine does
+            not have its unit.
     """
     pfm = library()
     if pfm is None:
@@ -272,20 +256,14 @@ def vendor_event(name: str) -> ChosenEvent | None:
     return ChosenEvent(name, attr, cpus=_cpus(attr.type))
 
 
-def present_units() -> tuple[VendorUnit, ...]:
-    """Return the counters of this machine, none where libpfm does not know it or is missing."""
-    pfm = library()
-    return tuple(unit for unit in pfm.units if unit.is_present) if pfm else ()
-
-
 def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
-    """Yield the events of this machine's units, and of the unit that a pattern names.
+    """Yield the events of this machine's units, or of the unit in a pattern.
 
-    The library chooses units by the processor's model; in a virtual machine the kernel may lack
-    some of them. Those are listed only by their name.
+    The library chooses units by the CPU's model. In a virtual machine the kernel may lack some of
+    them, which are listed only if the pattern has their name.
 
     Args:
-        pattern: as of `list_events`; before ``::`` is a unit, present or not.
+        pattern: as for `list_events`; before ``::`` is a unit, present or not.
     """
     pfm = library()
     if pfm is None:
@@ -303,7 +281,7 @@ def vendor_names() -> list[str]:
 
 
 def _is_in_kernel(library: Library, unit: VendorUnit) -> bool:
-    """Whether this machine has a unit, and its kernel a driver for it: one event is tried."""
+    """Return whether this machine has a unit, and its kernel a driver, by trying one event."""
     event = next(iter(library.events(unit)), None) if unit.is_present else None
     if event is None:
         return False
@@ -316,14 +294,15 @@ def _is_in_kernel(library: Library, unit: VendorUnit) -> bool:
 
 
 def _problem(library: Library, name: str, error: EncodingError) -> str:
-    """Say what is wrong with `name`, "" where it is no vendor's at all."""
+    """Return the error in `name`, "" if it is no vendor's."""
     prefix, of_unit, rest = name.rpartition(_OF_UNIT)
     units = [u for u in library.units if u.name == prefix or (u.is_present and not of_unit)]
     if of_unit and not units:
         near = nearest(prefix, (unit.name for unit in library.units))
         return f"no processor's counters are called '{prefix}'" + _meant(near)
     if of_unit and not units[0].is_present:
-        here = ", ".join(f"{unit.name} ({unit.description})" for unit in present_units())
+        present = (unit for unit in library.units if unit.is_present)
+        here = ", ".join(f"{unit.name} ({unit.description})" for unit in present)
         return f"{name}: this machine has no {units[0].description}; it has {here or 'none'}"
     stem, _, attributes = rest.replace(".", ":").partition(":")
     known = {event.name.upper(): event for unit in units for event in library.events(unit)}
@@ -334,7 +313,7 @@ def _problem(library: Library, name: str, error: EncodingError) -> str:
 
 
 def _wrong_attributes(name: str, attributes: str, event: VendorEvent, error: EncodingError) -> str:
-    """Say what is wrong with the text after an event, or is missing there."""
+    """Return the error in the text after an event."""
     if error.code == NEEDS_MASK and not attributes:
         return f"{name} needs a unit mask: {_some(event.masks)}"
     if error.code == NO_ATTRIBUTE:
@@ -350,7 +329,7 @@ def _meant(near: str) -> str:
 
 
 def _some(described: tuple[tuple[str, str], ...]) -> str:
-    """Return names for one line of an error."""
+    """Return the first names, for an error of one line."""
     rest = len(described) - _MOST_NAMES
     more = f" and {rest} more, see prospect list" if rest > 0 else ""
     return ", ".join(f":{name}" for name, _description in described[:_MOST_NAMES]) + more

@@ -1,8 +1,9 @@
 """Running processes instead of COMMAND, with `Command`'s interface for the drain loop.
 
-The interval ends with all these processes, or after a time; without either only a signal ends it.
+The interval ends with the last of these processes, or after a time. Without either, only a signal
+ends it.
 
-Defined by: pidfd_open(2), which also distinguishes a process from one that gets its id later.
+Defined by: pidfd_open(2), which also distinguishes a process from a later one with the same pid.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _OVER = Ended(0, 0.0, 0.0, 0)
 
 
 class Attached(Closing):
-    """Processes that somebody else started, or none at all.
+    """Processes that run already, or none.
 
     Attributes:
         pid: of no process.
         pidfd: readable once one of them has ended.
-        exec_fd: -1, as nothing is executed.
-        until_ns: when the time is over, in CLOCK_MONOTONIC; 0 for never.
+        exec_fd: -1, because nothing is executed.
+        until_ns: the end of the time, in CLOCK_MONOTONIC; 0 for never.
     """
 
     pid = _NOBODY
@@ -39,7 +40,7 @@ class Attached(Closing):
         """Find the processes.
 
         Raises:
-            CaptureError: one of them is not there, or is a kernel thread.
+            CaptureError: one of them does not exist, or is a kernel thread.
         """
         self.until_ns = 0
         self._for_s = for_s
@@ -57,18 +58,18 @@ class Attached(Closing):
             raise
 
     def release(self) -> None:
-        """Begin to count the time; the processes run anyway."""
+        """Start the time."""
         if self._for_s is not None:
             self.until_ns = monotonic_ns() + round(self._for_s * _NS_PER_S)
 
     def let_start(self) -> None:
-        """Do nothing: they run."""
+        """Do nothing: they run already."""
 
     def check_exec(self) -> None:
-        """Do nothing: there is no `exec_fd` that could have anything to say."""
+        """Do nothing: they execute nothing."""
 
     def reap(self) -> Ended | None:
-        """Return status 0 once all of them have ended or their time is over, None until then."""
+        """Return status 0 once all of them have ended or the time is over, None until then."""
         for fd, _ in self._ends.poll(0):
             self._ends.unregister(fd)
             self._running.discard(fd)
@@ -78,7 +79,7 @@ class Attached(Closing):
         return _OVER if 0 < self.until_ns <= monotonic_ns() else None
 
     def close(self) -> None:
-        """Let go of them; they run on."""
+        """Close all descriptors; the processes continue."""
         while self._running:
             os.close(self._running.pop())
         self._ends.close()
@@ -113,7 +114,7 @@ _NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 
 
 def _absence(pid: int) -> str:
-    """Say why there is no process of that id."""
+    """Return a message that there is no process with this pid."""
     for line in read_if_there(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"Tgid:"):
             owner = int(line.split()[1])

@@ -1,11 +1,12 @@
-"""COMMAND: forked early, held until the events are ready, then executed and waited for.
+"""Forks COMMAND early, executes it when the events are ready, and waits for its end.
 
 It starts on `release`, exactly as under /usr/bin/time: same terminal, directory, environment,
-files, limits and signal dispositions. The first of the signals that end a run (Ctrl-C, SIGTERM) is
-passed on to it, and the second ends the wait (`EndRequest`).
+files, limits and signal dispositions. The recorder passes the first signal that ends a run (Ctrl-C,
+SIGTERM) on to it; the second one ends the wait (`EndRequest`).
 
 SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM and SIGXCPU arrive as their numbers in a pipe, which the
-recorder's loop polls (`SignalWatch`). Other signals that end a process by default are ignored.
+recorder's loop polls (`SignalWatch`). The recorder ignores other signals that end a process by
+default.
 
 Defined by: execvp(3), for the search and for scripts without an interpreter line; the shell's
 exit statuses (POSIX.1-2024, XCU 2.8.2).
@@ -20,7 +21,7 @@ import select
 from prospect import started
 from prospect.errors import CommandError, UsageError
 from prospect.files.child import SignalsHeld
-from prospect.light import Closing, monotonic_ns, signal
+from prospect.light import Closing, Descriptor, monotonic_ns, signal
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -33,11 +34,11 @@ _NOT_RUNNABLE = 126
 _SIGNALLED = 128
 _ERRNO_BYTES = 4
 _STARTING_MS = 10
-# How long a command may take to end after a signal that was passed on to it.
+# The time in which a command should end after a signal that the recorder passed on.
 _GRACE_NS = 2_000_000_000
-# An alarm that was set before the recorder was executed, and a limit on CPU time, bound a run too.
+# An alarm from before the recorder's exec, and a limit on CPU time, end a run too.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
-# SIGQUIT is the command's alone: a Java machine prints its threads on Ctrl-\ and goes on.
+# SIGQUIT is for the command only: a Java machine prints its threads on Ctrl-\ and goes on.
 _CAUGHT = (*ENDING, signal.SIGQUIT)
 _SIGSTKFLT = 16  # include/uapi/asm-generic/signal.h; Python before 3.11 has no name for it
 _MEANINGLESS = (
@@ -49,7 +50,7 @@ _MEANINGLESS = (
     signal.SIGPWR,
     _SIGSTKFLT,
 )
-# The interpreter ignores these for itself; COMMAND must inherit them as they were before.
+# The interpreter ignores these; COMMAND must inherit them as they were before.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -58,10 +59,10 @@ def _note(_number: int, _frame: object) -> None:
 
 
 class SignalWatch(Closing):
-    """Catches what would end the recorder, for as long as it is open.
+    """Catches signals that would end the recorder, until `close`.
 
     A signal that was ignored before (nohup, a background job) stays ignored. Outside the main
-    thread, where no handler can be set, nothing is caught and `fd` is -1.
+    thread, in which Python can set no handler, it catches nothing and `fd` is -1.
     """
 
     def __init__(self) -> None:
@@ -87,19 +88,19 @@ class SignalWatch(Closing):
         for meaningless in self._ignored:
             signal.signal(meaningless, signal.SIG_IGN)
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-            # The kernel would collect the command's exit status in our place.
+            # The kernel would discard the command's exit status.
             self._ignores_children = True
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def arrived(self) -> list[int]:
-        """Return the signals caught since the last call."""
+        """Return the signals that have arrived since the last call."""
         try:
             return [number for number in os.read(self.fd, 256) if number in self._old]
         except BlockingIOError:
             return []
 
     def reset_in_child(self) -> None:
-        """Give a forked child the dispositions that the recorder was started with."""
+        """Give a forked child the dispositions with which the recorder was started."""
         if self.fd >= 0:
             signal.set_wakeup_fd(-1)
         for number in (*self._old, *self._ignored):
@@ -110,7 +111,7 @@ class SignalWatch(Closing):
         self._restore_children()
 
     def close(self) -> None:
-        """Put the old handlers back."""
+        """Restore the old handlers."""
         if self.fd < 0:
             return
         for number, handler in self._old.items():
@@ -129,21 +130,16 @@ class SignalWatch(Closing):
 
 
 def terminal_signals_group() -> bool:
-    """Say whether a terminal sends Ctrl-C to this process group, and so to the command as well."""
+    """Return whether a terminal sends Ctrl-C to this process group, and so to the command too."""
     try:
-        fd = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        with Descriptor(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)) as fd:
+            return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:
         return False
-    try:
-        return os.tcgetpgrp(fd) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
 
 
 class Ended(NamedTuple):
-    """How the command ended: the shell's exit status, and what it and its children used."""
+    """The end of the command: the shell's exit status, and resources used, with its children's."""
 
     exit_status: int
     user_s: float
@@ -155,10 +151,10 @@ class Command(Closing):
     """The child process.
 
     Attributes:
-        until_ns: 0: it has no own time.
-        pid: its process id, known before it is executed.
+        until_ns: 0, because its time is not limited.
+        pid: known before it is executed.
         pidfd: readable once it has ended; -1 if the kernel has none (before Linux 5.3).
-        exec_fd: end of file once it is executed, an errno where that failed.
+        exec_fd: gives end of file once it is executed, or an errno if that fails.
     """
 
     until_ns = 0
@@ -199,13 +195,13 @@ class Command(Closing):
         self._go_fd = -1
 
     def let_start(self) -> None:
-        """Sleep until it is executed, but not for long: what is done meanwhile takes a CPU."""
+        """Sleep until it is executed, but not for long: other work takes a CPU from it."""
         poll = select.poll()
         poll.register(self.exec_fd, select.POLLIN)
         poll.poll(_STARTING_MS)
 
     def check_exec(self) -> None:
-        """Look at what `exec_fd` has to say, once it is readable, and close it.
+        """Read `exec_fd`, once it is readable, and close it.
 
         Raises:
             CommandError: the command could not be executed.
@@ -215,21 +211,21 @@ class Command(Closing):
         self.exec_fd = -1
         if len(answer) < _ERRNO_BYTES:
             return
-        self.reap(block=True)  # it ends right after it said so
+        self.reap(block=True)  # it ends after it has written the errno
         code = int.from_bytes(answer, "little")
         if code in (errno.ENOENT, errno.ENOTDIR):
             raise CommandError(f"{self._name}: command not found", _NOT_FOUND)
         raise CommandError(f"{self._name}: cannot run it: {os.strerror(code)}", _NOT_RUNNABLE)
 
     def send(self, number: int) -> None:
-        """Send it a signal; it cannot be another process, as it is not yet waited for."""
+        """Send it a signal, unless it has ended and its pid may be another process's."""
         if not self._ended:
             os.kill(self.pid, number)
 
     def reap(self, *, block: bool = False) -> Ended | None:
-        """Return how it ended, None while it runs.
+        """Return its end, None while it runs.
 
-        A status that went to someone else (SIGCHLD ignored) is given as 0.
+        The status is 0 if the recorder cannot get it, because SIGCHLD is ignored.
         """
         if not self._ended:
             try:
@@ -244,7 +240,7 @@ class Command(Closing):
         return self._ended
 
     def close(self) -> None:
-        """Let go of it: a child that was never released ends, one that runs is left alone."""
+        """Close all descriptors: a child that was never released ends, others continue."""
         held = self._go_fd >= 0
         for fd in (self._go_fd, self.exec_fd, self.pidfd):
             if fd >= 0:
@@ -253,9 +249,9 @@ class Command(Closing):
         self.reap(block=held)
 
     def _be_the_command(self, words: list[bytes], go_fd: int, exec_fd: int) -> NoReturn:
-        """Wait for the word to go, then become the command; never returns to the recorder."""
+        """Wait for `release`, then become the command; never returns to the recorder."""
         try:
-            # The recorder's death is to end the waiting too: hold no writing end of the pipe.
+            # Keep no writing end of the pipe, so that the recorder's death ends the wait too.
             os.close(self._go_fd)
             if os.read(go_fd, 1):
                 os.write(exec_fd, _execute(words).to_bytes(_ERRNO_BYTES, "little"))
@@ -272,7 +268,7 @@ def _candidates(name: bytes) -> list[bytes]:
 
 
 def _execute(words: list[bytes]) -> int:
-    """Try to become each candidate in turn; return the errno that says most."""
+    """Try to become each candidate in turn; return the most telling errno."""
     result = errno.ENOENT
     for file in _candidates(words[0]):
         try:
@@ -304,8 +300,8 @@ class EndRequest:
     Without a command the first one does.
 
     Attributes:
-        interrupted_by: the first signal that was to end the run, 0 without.
-        give_up_ns: from when on, in CLOCK_MONOTONIC, the command is not waited for; 0 until known.
+        interrupted_by: the first signal that ends the run, 0 for none.
+        give_up_ns: the end of the wait for the command, in CLOCK_MONOTONIC; 0 until known.
     """
 
     def __init__(self, signals: SignalWatch, command: Command | None) -> None:
@@ -329,5 +325,5 @@ class EndRequest:
                 self._command.send(number)
 
     def is_over(self, now_ns: int) -> bool:
-        """Say whether the command has had its time."""
+        """Return whether the wait for the command is over."""
         return 0 < self.give_up_ns <= now_ns

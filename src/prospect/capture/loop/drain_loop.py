@@ -1,7 +1,7 @@
-"""The loop of a recording: sleep until a ring is half full, write what all rings hold, go on.
+"""The loop of a recording: sleep until a ring is half full, write what is in all rings, repeat.
 
-`RingDrain` is one pass over the rings of all CPUs: what they hold goes to the sink, and CPUs that
-come and go are followed. `DrainLoop` ends with the command, what replaces it, or a signal.
+`RingDrain` makes one pass over the rings of all CPUs: it writes their contents to the sink, and
+follows CPUs that come and go. `DrainLoop` ends with the command or its substitute, or on a signal.
 
 Defined by: perf_event_open(2), "Overflow handling" and the ring buffer's poll semantics.
 """
@@ -35,7 +35,7 @@ class RingDrain:
         cpu_changes: [time_ns, cpu, "online" or "offline"].
         limits: sentences about CPUs that are not sampled.
         buffers_read, buffer_flushes: Prospect's counters.
-        frames: reads Python frames of the samples before they are drained; None for nobody.
+        frames: reads Python frames of the samples before they are drained; None for no frames.
     """
 
     def __init__(self, events: EventSet, watch: CpuWatch, sink: Sink, poll: select.poll) -> None:
@@ -49,14 +49,14 @@ class RingDrain:
         self.frames: MemoryFrames | None = None
 
     def drain(self, end: bytes, *, follows_cpus: bool) -> None:
-        """Write what all rings hold, and `end` behind it if there is anything.
+        """Write the contents of all rings, followed by `end` if there are any.
 
         Args:
-            end: our own records.
-            follows_cpus: whether events are on, so that CPUs that came or went are looked for.
+            end: the recorder's own records.
+            follows_cpus: whether events are on, so that CPUs that came or went matter.
 
         Raises:
-            OSError: the sink takes no more; the rings keep what they hold.
+            OSError: the sink takes no more; the rings keep their contents.
         """
         if follows_cpus and self._watch.look():
             self._follow_cpus()
@@ -66,19 +66,19 @@ class RingDrain:
         self.buffer_flushes += 1
 
     def leave_rings(self) -> None:
-        """Let the poll object forget the rings."""
+        """Unregister all rings from the poll object."""
         for fd in self._events.poll_fds():
             self.forget(fd)
 
     def forget(self, fd: int) -> None:
-        """Let the poll object forget a ring, if it has not yet."""
+        """Unregister a ring from the poll object."""
         try:
             self._poll.unregister(fd)
         except KeyError:
-            return  # it hung up before
+            return  # it hung up before, and is unregistered
 
     def _follow_cpus(self) -> None:
-        """Open events for CPUs that came online; keep what those that went left behind."""
+        """Open events for CPUs that came online; write the rests of CPUs that went offline."""
         watched, online = set(self._events.cpus()), set(self._watch.online)
         gone = (watched - online) | set(self._events.stopped_cpus())
         for cpu in sorted(gone):
@@ -100,19 +100,19 @@ class RingDrain:
                     self._poll.register(fd, select.POLLIN)
 
 
-# How often the command is looked at where the kernel has no pidfd.
+# The time between looks at the command if the kernel has no pidfd.
 _NO_PIDFD_MS = 10
 
 
 class DrainLoop:
-    """One recording interval, from the command's start to its end, or as long as it is to last.
+    """One recording interval, from the command's start to its end, or for a given time.
 
     Attributes:
-        done: whether there is nothing more to wait for.
+        done: whether the loop has ended.
         begin_ns, end_ns: the interval in CLOCK_MONOTONIC; 0 until known.
         cpu_times: /proc/stat as the interval begins and ends.
-        cut: why the rings were not emptied to the end, in a sentence; "" where they were.
-        limits: sentences about what went wrong on the way.
+        cut: a sentence on why the rings were not drained to the end; "" if they were.
+        limits: sentences about problems.
         wakeups: how often a ring was half full.
         drain: empties the rings, and follows CPUs.
     """
@@ -145,11 +145,11 @@ class DrainLoop:
 
     @property
     def interrupted_by(self) -> int:
-        """The first signal that was to end the interval, 0 without."""
+        """The first signal that ends the interval, 0 for none."""
         return self._end_request.interrupted_by
 
     def start(self, flush_centiseconds: int) -> None:
-        """Start the events, then the command; drain at least every so many 1/100 s."""
+        """Start the events, then the command; drain at least every `flush_centiseconds`."""
         self._flush_ns = flush_centiseconds * 10_000_000
         self._redraw_if_due(monotonic_ns())
         self.begin_ns = self._drained_ns = monotonic_ns()
@@ -163,7 +163,7 @@ class DrainLoop:
             self._poll.register(fd, select.POLLIN)
 
     def watch(self, fd: int, call: Callable[[], None]) -> None:
-        """Call something once, when a descriptor has something to read or is at its end."""
+        """Call a function once, when a descriptor is readable or at its end."""
         self._watched[fd] = call
         self._poll.register(fd, select.POLLIN)
 
@@ -177,11 +177,11 @@ class DrainLoop:
             self._end_with_file(error)
 
     def begin_rounds(self, end: bytes) -> None:
-        """Write `end` behind each pass from now on: no older record than that can follow."""
+        """Write `end` after each pass from now on: all later records are newer."""
         self._round_end = end
 
     def step(self, *, wait: bool) -> None:
-        """Handle what has happened; with `wait` sleep until something does.
+        """Handle signals, rings and the command's end; with `wait`, sleep until there is one.
 
         Raises:
             CommandError: the command could not be executed.
@@ -206,7 +206,7 @@ class DrainLoop:
             self._redraw_if_due(now_ns)
 
     def _handle(self, ready: list[tuple[int, int]]) -> bool:
-        """Handle what is readable; return whether a ring is."""
+        """Handle readable descriptors; return whether a ring is one of them."""
         rings_ready = False
         for fd, what in ready:
             if fd == self._command.exec_fd:
@@ -220,14 +220,14 @@ class DrainLoop:
             elif fd != self._command.pidfd:
                 rings_ready = True
                 if what & ~select.POLLIN:
-                    # The task or the CPU of this event is gone: it would be ready for ever.
+                    # The task or the CPU of this event is gone, so it is ready for ever.
                     self._poll.unregister(fd)
         return rings_ready
 
     def _finish(self, now_ns: int) -> None:
-        """Stop the events and write what is left, unless a full file has ended the interval."""
+        """Stop the events and write the rest, unless a full file has ended the interval."""
         if not self.end_ns:
-            # That a CPU came or went shows in events that are on.
+            # Only enabled events show that a CPU came or went.
             self._drain_guarded(now_ns)
         if not self.end_ns:
             self._end()
@@ -264,12 +264,9 @@ class DrainLoop:
     def _drain_guarded(self, now_ns: int) -> None:
         self._drained_ns = now_ns
         try:
-            self._drain()
+            self.drain.drain(self._round_end, follows_cpus=not self.end_ns)
         except OSError as error:
             self._end_with_file(error)
-
-    def _drain(self) -> None:
-        self.drain.drain(self._round_end, follows_cpus=not self.end_ns)
 
     def _end(self) -> None:
         """Stop the events and read the kernel's accounting."""
@@ -278,7 +275,7 @@ class DrainLoop:
         self.cpu_times = (self.cpu_times[0], read_cpu_times())
 
     def _end_with_file(self, error: OSError) -> None:
-        """End the interval where the file cannot grow; the command goes on to its own end."""
+        """End the interval because the file cannot grow; the command continues."""
         self.drain.leave_rings()
         if not self.end_ns:
             self._end()
