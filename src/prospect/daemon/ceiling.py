@@ -1,9 +1,9 @@
-"""How much of the machine a daemon may take, and what it goes without to take no more.
+"""The limits on a daemon's resources, and the steps that it takes to stay below them.
 
-After each window the CPU time and memory of the daemon and its processes are compared with the
-limits. Shortly before one, so that it holds, the daemon takes the next of `STEPS` that helps, in
-their order; well below both, for longer each time, it takes the last one back. Every window says
-which steps it was made with, so that reports and `control status` count them.
+After each window the daemon compares its CPU time and memory, with those of its processes, with the
+limits. Shortly before one, it takes the next of `STEPS` that helps, in their order. After a time
+well below both, which grows, it takes the last step back. Every window has notes on its steps, so
+that reports and `control status` count them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from prospect.daemon.daemon_options import DaemonOptions
 
 COPIES, NEW_NAMES, TWICE, FIVE_TIMES, PYTHON, CALLERS, TEN_TIMES = range(7)
-# A step, for people. Callers by frame pointers take 3 % of the daemon's CPU time, so they
-# are the last that it goes without.
+# The effects of the steps, for people. Callers by frame pointers take only 3 % of the daemon's CPU
+# time, so it drops them last.
 STEPS = {
     COPIES: "callers by frame pointers only",
     NEW_NAMES: "names of few new files",
@@ -63,14 +63,14 @@ class Ceiling:
     """The limits of a daemon, and the steps that it has taken.
 
     Attributes:
-        steps: those that are taken now, in the order in which they were.
-        cpu_percent: of the machine, over the last windows; 0 as long as that is not known.
+        steps: those that are in effect, in the order in which the daemon took them.
+        cpu_percent: of the machine, over the last windows; 0 as long as it is unknown.
         peak_bytes: of the last window.
-        since_s: when the last step was taken or taken back, in seconds since 1970; 0 for never.
+        since_s: the time of the last change of steps, in seconds since 1970; 0 for never.
     """
 
     def __init__(self, options: DaemonOptions, cpus: int) -> None:
-        """Begin without any step."""
+        """Begin without steps."""
         self._cpus = cpus
         self.steps: list[int] = []
         self.cpu_percent, self.peak_bytes, self.since_s = 0.0, 0, 0.0
@@ -80,16 +80,16 @@ class Ceiling:
         self.follow(options)
 
     def follow(self, options: DaemonOptions) -> None:
-        """Go on with other settings."""
+        """Use other settings from now on."""
         self._options = options
         self.steps = [one for one in self.steps if one in self._possible()]
         self._history.clear()
 
     def note(self, used: Used) -> bool:
-        """Note what was used until a window ended; return whether steps have changed."""
+        """Note the cost until the end of a window; return whether steps have changed."""
         self.peak_bytes = used.peak_bytes
         if not self._history:
-            # The first time is the start, or the cost of the step itself.
+            # The first one is the start, or has the cost of the step.
             self._history.append(used)
             return False
         self._history.append(used)
@@ -98,12 +98,12 @@ class Ceiling:
         first = self._history[0]
         length_s = max(used.at_s - first.at_s, 1e-3)
         self.cpu_percent = _PERCENT * (used.cpu_s - first.cpu_s) / length_s / self._cpus
-        # Before, the names of all that runs are read, which a step would not make cheaper.
+        # At first the daemon reads the names of all running programs, which no step makes cheaper.
         cpu = self.cpu_percent / self._options.cpu_limit_percent if length_s >= MEASURED_S else 0.0
         load = max(cpu, used.peak_bytes / self._options.memory_limit_bytes)
         if load > LIMIT_SHARE:
             self._calm_since_s = float("inf")
-            # Longer windows take less CPU time, and no less memory.
+            # Longer windows take less CPU time, but not less memory.
             useless = set() if cpu > LIMIT_SHARE else set(_LENGTHS)
             return self._take(2 if load > 2.0 else 1, useless, used.at_s)
         if load < ROOM_SHARE and self.steps:
@@ -115,7 +115,7 @@ class Ceiling:
 
     @property
     def options(self) -> DaemonOptions:
-        """The settings with what the steps change."""
+        """The settings with the changes of the steps."""
         steps, options = set(self.steps), self._options
         if COPIES in steps:
             options = replace(options, call_graph="fp")
@@ -132,7 +132,7 @@ class Ceiling:
 
     @property
     def asked(self) -> DaemonOptions:
-        """The settings as they were given."""
+        """The settings without the changes of the steps."""
         return self._options
 
     @property
@@ -141,7 +141,7 @@ class Ceiling:
         return "; ".join(STEPS[one] for one in self.steps)
 
     def notes(self) -> tuple[str, ...]:
-        """Return a sentence for each step, as a window says it, with its count: 1."""
+        """Return a sentence for each step, for a window, with the count 1."""
         return step_notes(self.steps)
 
     def _possible(self) -> list[int]:
@@ -152,7 +152,7 @@ class Ceiling:
 
     def _take(self, count: int, useless: set[int], now_s: float) -> bool:
         if now_s - self._taken_back_s < DIFFICULT_S:
-            # It was taken back too early.
+            # The last step was taken back too early.
             self._calm_s = min(2 * self._calm_s, LONGEST_CALM_S)
         left = [one for one in self._possible() if one not in {*self.steps, *useless}]
         self.steps += left[:count]
@@ -171,5 +171,5 @@ class Ceiling:
 
 
 def step_notes(steps: Sequence[int]) -> tuple[str, ...]:
-    """Return the sentence of a window for each step; `profile.run_info` adds them up."""
+    """Return the sentence of a window for each step; `profile.run_info` adds up the counts."""
     return tuple(f"Limits of the daemon: windows with {STEPS[one]}: 1." for one in steps)

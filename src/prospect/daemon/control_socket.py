@@ -1,7 +1,7 @@
-"""The socket that takes requests to a daemon: in its store, for its user and root alone.
+"""The socket for requests to a daemon: in its store, for its user and root only.
 
-A request is a line of JSON, so is the answer. The kernel tells each side who the other
-is.
+A request is a line of JSON, and so is the answer. The kernel tells each side the other's pid and
+user.
 
 Source: unix(7), SO_PEERCRED.
 """
@@ -16,6 +16,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from prospect.capture.kernel.procfs import stat_fields
 from prospect.daemon.daemon_limits import (
     ANSWER_S,
     ARRIVAL_S,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
 
 NAME = "control"
-# Requests; a session has a name after it.
+# Requests; "session" has a name after it.
 COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
@@ -41,7 +42,7 @@ class ControlSocket(Closing):
     """The socket on which a daemon listens."""
 
     def __init__(self, store: StoreDirectory) -> None:
-        """Begin to listen; the caller holds the store's lock.
+        """Begin to listen; the caller has the store's lock.
 
         Raises:
             StoreError: the file system has no sockets.
@@ -54,7 +55,7 @@ class ControlSocket(Closing):
 
     def _listen(self) -> None:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        # The path of a socket has 107 bytes at most, that of a store may be longer.
+        # The path of a socket has at most 107 bytes; that of a store may be longer.
         before = os.umask(0o177)
         try:
             with suppress(FileNotFoundError):
@@ -79,7 +80,7 @@ class ControlSocket(Closing):
         except OSError:
             return
         before = self._socket
-        with suppress(OSError):  # a full disk, or a store that was removed: tried again later
+        with suppress(OSError):  # a full disk, or a removed store: the next call tries again
             self._listen()
             before.close()
 
@@ -91,7 +92,7 @@ class ControlSocket(Closing):
         return self._socket.fileno()
 
     def accept(self) -> Request | None:
-        """Return what somebody asks for who may; None of all others."""
+        """Return the request of a client with the right to make it; None for others."""
         try:
             connection, _ = self._socket.accept()
         except OSError:
@@ -110,7 +111,7 @@ class ControlSocket(Closing):
         return request
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._socket.close()
         with suppress(OSError):
             os.unlink(NAME, dir_fd=self._store.descriptor)
@@ -128,7 +129,7 @@ class Request:
         self.words: list[str] = []
 
     def answer(self, reply: dict[str, Any]) -> None:
-        """Answer, if anybody still waits."""
+        """Answer, if the client still waits."""
         with suppress(OSError):
             self._connection.settimeout(ARRIVAL_S)
             self._connection.sendall(json.dumps(reply).encode() + b"\n")
@@ -136,15 +137,15 @@ class Request:
 
 
 class NoAnswerError(StoreError):
-    """A daemon writes to the store, and does not answer now."""
+    """A daemon writes to the store, but does not answer now."""
 
 
 def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
     """Return the answer of the daemon that writes to a store.
 
     Raises:
-        NoAnswerError: it is stopped, or it is too busy to give its status at once.
-        StoreError: none answers, or it refuses.
+        NoAnswerError: it is stopped, or too busy to give its status at once.
+        StoreError: there is no daemon, or it refuses.
     """
     is_status = words == ["status"]
     try:
@@ -165,7 +166,7 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
                 raise NoAnswerError(
                     f"{store.path}: the daemon is stopped; kill -CONT {pid} resumes it"
                 )
-            with suppress(BrokenPipeError):  # a refusal may come before the question has gone
+            with suppress(BrokenPipeError):  # a refusal may come before all is sent
                 connection.sendall(json.dumps(words).encode() + b"\n")
             answer = json.loads(_line(connection, MOST_ANSWER_BYTES))
     except (FileNotFoundError, ConnectionRefusedError):
@@ -193,10 +194,8 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, as by SIGSTOP; see proc_pid_stat(5)."""
-    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read(MOST_REQUEST_BYTES).rpartition(b")")[2].split()[:1] == [b"T"]
-    return False
+    """Return whether a process is stopped, such as by SIGSTOP; see proc_pid_stat(5)."""
+    return stat_fields(f"/proc/{pid}")[:1] == [b"T"]
 
 
 def _peer_of(connection: socket.socket) -> tuple[int, int]:

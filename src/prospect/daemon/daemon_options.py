@@ -12,22 +12,22 @@ class DaemonOptions(Record):
 
     Attributes:
         frequency_hz: samples per second on each CPU, of all clocks together.
-        clocks: how many timers share that rate.
-        call_graph: how callers in user space are recorded, "" for not at all.
-        window_s: how long a window is.
-        separate: what the store keeps apart: some of "process", "thread", "cpu".
-        keep: how much it keeps.
-        use_cache: whether symbol tables are kept on disk, for the next start.
-        metrics: the path of a file of metrics, "" for none.
-        ship: the URL that finished hours are sent to, "" for none.
-        host_share: of hosts that send an hour.
+        clocks: the number of timers that share this rate.
+        call_graph: the mode of recording callers in user space, "" for none.
+        window_s: the length of a window.
+        separate: keys that the store distinguishes: some of "process", "thread", "cpu".
+        keep: the bounds of the store.
+        use_cache: whether to keep symbol tables on disk, for the next start.
+        metrics: the path of a file of metrics, or the address of a server, "" for none.
+        ship: the URL to which finished hours are sent, "" for none.
+        host_share: the share of hosts that send an hour.
         push: the URL of a server that gets each window, "" for none.
-        cpu_limit_percent: how much of the machine's CPU time the daemon may take.
-        memory_limit_bytes: how much memory it may take, its processes included.
-        reads_python: whether Python functions are read.
-        new_files: how many files' names may be read for the first time in a window, 0 for all.
-        kubelet: the URL of a kubelet's pods that is asked for names of containers, "" for none.
-        target: another machine that is sampled instead of this one, as ssh takes it.
+        cpu_limit_percent: the daemon's limit in percent of the machine's CPU time.
+        memory_limit_bytes: the limit of the daemon and its processes.
+        reads_python: whether to read Python functions.
+        new_files: the number of new files whose names may be read in a window, 0 for all.
+        kubelet: the URL of a kubelet's pods, for names of containers, "" for none.
+        target: another machine to sample instead of this one, as ssh takes it.
     """
 
     frequency_hz: int = 19
@@ -51,7 +51,7 @@ class DaemonOptions(Record):
 
     @property
     def sampling(self) -> DaemonOptions:
-        """Those that a window depends on; the others are as if not given."""
+        """The settings on which a window depends; the others have their defaults."""
         return replace(
             self,
             keep=Keep(),
@@ -65,5 +65,5 @@ class DaemonOptions(Record):
 
     @property
     def opened(self) -> DaemonOptions:
-        """Those that the sampled events depend on; the others are as if not given."""
+        """The settings on which the sampled events depend; the others have their defaults."""
         return replace(self.sampling, window_s=0.0, new_files=0, separate=())

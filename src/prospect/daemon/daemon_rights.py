@@ -1,4 +1,4 @@
-"""The rights that a daemon keeps once it runs, and why, and the systemd unit that grants them.
+"""The rights that a running daemon keeps, with reasons, and the systemd unit that grants them.
 
 Source: capabilities(7).
 """
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SYS_ADMIN, _PERFMON = 21, 38
-# The purpose of each; a CPU that comes online and new settings need what the start needed.
+# The purpose of each. A CPU that comes online and new settings need the same rights as the start.
 KEPT = {
-    "CAP_DAC_READ_SEARCH": 2,  # names in programs and libraries, a user who may read these
-    "CAP_KILL": 5,  # children that act with another user's rights and hang
-    "CAP_SETGID": 6,  # files that processes name are read with their owner's rights
+    "CAP_DAC_READ_SEARCH": 2,  # read names in programs and libraries
+    "CAP_KILL": 5,  # end children that act with another user's rights and hang
+    "CAP_SETGID": 6,  # read files in maps with the rights of the processes' users
     "CAP_SETUID": 7,
-    "CAP_IPC_LOCK": 14,  # the rings of many CPUs
-    "CAP_SYS_PTRACE": 19,  # what processes have mapped
-    "CAP_SYS_NICE": 23,  # Python's frames are found before a busy machine goes on
-    "CAP_LEASE": 28,  # files that change while they are read
-    "CAP_SYSLOG": 34,  # addresses of kernel functions
-    "CAP_PERFMON": _PERFMON,  # sampling the whole system
-    "CAP_BPF": 39,  # Python's frames
-    "CAP_CHECKPOINT_RESTORE": 40,  # files that processes have mapped and are deleted
+    "CAP_IPC_LOCK": 14,  # map the rings of many CPUs
+    "CAP_SYS_PTRACE": 19,  # read the mappings of processes
+    "CAP_SYS_NICE": 23,  # find Python's frames in time on a busy machine
+    "CAP_LEASE": 28,  # notice files that change while they are read
+    "CAP_SYSLOG": 34,  # read addresses of kernel functions
+    "CAP_PERFMON": _PERFMON,  # sample the whole system
+    "CAP_BPF": 39,  # read Python's frames
+    "CAP_CHECKPOINT_RESTORE": 40,  # open mapped files that are deleted
 }
 
 
 def kept_names() -> list[str]:
     """Return the names of the capabilities that a daemon keeps on this kernel."""
-    # Before Linux 5.8 one capability was for all of that.
+    # Before Linux 5.8, one capability granted the newer ones of these.
     return [*KEPT, *(["CAP_SYS_ADMIN"] if _is_old() else [])]
 
 
 def keep_what_is_needed() -> None:
-    """Give up what sampling for months does not need; before any thread is started.
+    """Give up all capabilities that the daemon does not need; before any thread starts.
 
     Raises:
         CaptureError: the kernel refused.
@@ -49,7 +49,7 @@ def keep_what_is_needed() -> None:
 
 
 def keep_nothing() -> None:
-    """Give up all rights but those of the user; of a child that only writes its own files.
+    """Give up all capabilities, in a child that only writes its own files.
 
     Raises:
         CaptureError: the kernel refused.
@@ -68,12 +68,11 @@ def _keep(kept: set[int]) -> None:
         raise CaptureError(f"rights cannot be given up: {error.strerror}") from None
 
 
-# The systemd unit that runs a daemon: it may do what the daemon does, and no more.
+# The systemd unit that runs a daemon permits no more than the daemon does.
 #
-# Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5). Not among its
-# directives are those that take away what a profiler reads: ProtectKernelTunables and
-# ProtectKernelLogs hide the addresses of kernel functions, ProtectKernelModules those of modules,
-# ProtectProc other processes.
+# Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5). Directives that hide
+# facts from a profiler are missing: ProtectKernelTunables and ProtectKernelLogs hide the addresses
+# of kernel functions, ProtectKernelModules those of modules, ProtectProc other processes.
 
 USUAL_STORE = "/var/lib/prospect"
 _UNIT = """\
@@ -133,10 +132,10 @@ def unit_text(  # noqa: PLR0913 - all that a unit depends on
     """Return a unit.
 
     Args:
-        command: the daemon's words, the first the path of a program.
+        command: the daemon's command line; the first word is the path of a program.
         store: the directory of its store, "" for the usual one.
         metrics: the path of its file of metrics, "" for none.
-        sent_to: a directory that finished hours are sent to, "" for none.
+        sent_to: a directory to which finished hours are sent, "" for none.
         has_network: whether it talks to other machines.
         state: the directory below /var/lib that has the usual store, or is it.
     """
@@ -149,7 +148,7 @@ def unit_text(  # noqa: PLR0913 - all that a unit depends on
         places = f"StateDirectory={state}\nStateDirectoryMode=0700\n"
     if written:
         places += f"ReadWritePaths={' '.join(_quoted(path) for path in written)}\n"
-    # In what is run a $ would begin a variable; the program itself is named without any.
+    # A $ in arguments would begin a variable; the program's path has none.
     program, *words = map(_quoted, command)
     return _UNIT.format(
         command=" ".join([program, *(word.replace("$", "$$") for word in words)]),

@@ -1,8 +1,8 @@
 """The daemon: samples the whole system window by window until it is stopped.
 
-It waits for whichever comes first: a window's end, a child that has written one, a request on the
-control socket, a signal, the service manager's watchdog. A window ends on time whether or not the
-last one is written. After SIGTERM the daemon has a deadline, and gives up what is not done by then.
+It waits for the first of these: a window's end, a child that has written one, a request on the
+control socket, a signal, the service manager's watchdog. A window ends on time even if the last one
+is not written yet. After SIGTERM the daemon has a deadline, at which it gives up unfinished work.
 
 Source: sd_notify(3), sd_watchdog_enabled(3): notifications are datagrams of assignments to the
 socket that NOTIFY_SOCKET names.
@@ -58,10 +58,10 @@ READY, RELOADING, STOPPING, ALIVE = "READY=1", "RELOADING=1", "STOPPING=1", "WAT
 
 
 class ServiceManager:
-    """The service manager that started the daemon, if it wants to hear of it.
+    """The service manager that started the daemon, if it wants notifications.
 
     Attributes:
-        alive_every_s: how often it wants to hear that the daemon is alive; None for never.
+        alive_every_s: the interval of its watchdog; None for none.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -76,7 +76,7 @@ class ServiceManager:
         self.alive_every_s = int(period) / 2e6 if has_period and is_ours else None
 
     def notify(self, *words: str) -> None:
-        """Send it `words`, if it listens."""
+        """Send it `words`, if it wants notifications."""
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
@@ -85,12 +85,12 @@ class ServiceManager:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-# What was sampled in this time is no window of its own when sampling begins anew.
+# Samples of a shorter time are discarded when sampling starts again.
 SHORT_S = 1.0
 
 
 class Daemon:
-    """A daemon on a store that it alone writes to."""
+    """A daemon and its store, to which no other process writes."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class Daemon:
 
         Args:
             store: locked.
-            read_options: returns what is to be done; asked again on SIGHUP.
-            say: called with each line that a person should see.
+            read_options: returns the settings; called again on SIGHUP.
+            say: called with each line for a person.
 
         Raises:
-            ProspectError: the system cannot be sampled, or the settings mean nothing.
+            ProspectError: the system cannot be sampled, or the settings are invalid.
         """
         self._store = store
         self._read_options = read_options
@@ -130,13 +130,13 @@ class Daemon:
         self._sampling: Sampling | None = self._begun()
 
     def run(self, started: str) -> None:
-        """Go on until a signal ends it; the last window is written then.
+        """Run until a signal, and then write the last window.
 
         Args:
-            started: the message once the daemon answers requests and signals end it.
+            started: the message once the daemon answers requests and handles signals.
 
         Raises:
-            ProspectError: it cannot go on.
+            ProspectError: it cannot continue.
         """
         with ExitStack() as opened:
             control = opened.enter_context(closing(ControlSocket(self._store)))
@@ -180,7 +180,7 @@ class Daemon:
                 os.read(wake_fd, 512)
         if self._writing.answer_fd in ready:
             self._writing.finish()
-            give_back()  # what was kept of the window while a full disk might have asked for it
+            give_back()  # the window was kept in case the disk was full
             if self._writing.newest:
                 self._pushing.add(self._writing.newest)
             self._tell()
@@ -192,7 +192,7 @@ class Daemon:
         self._follow_clients(control)
 
     def _follow_clients(self, control: ControlSocket) -> None:
-        """Do what clients ask for; on a busy machine several may wait."""
+        """Handle requests of clients; on a busy machine several may wait."""
         clients = select.poll()
         clients.register(control.fileno(), select.POLLIN)
         for _ in range(MOST_CLIENTS_WAITING):
@@ -202,7 +202,7 @@ class Daemon:
                 self._follow(request)
 
     def _timeout_s(self) -> float:
-        """Return how long nothing is to be done."""
+        """Return the time until there is something to do."""
         waits = [LONGEST_LOOK_S, self._manager.alive_every_s or LONGEST_LOOK_S]
         waits.append(self._shipping.due_s())
         waits.append(self._ending.write_left_s)
@@ -216,9 +216,9 @@ class Daemon:
         return max(min(waits), 0.0)
 
     def _go_on(self) -> bool:
-        """Do what is due; return whether there is more to do.
+        """Do the work that is due; return False at the end.
 
-        While a window is being written, only the next one's end is, and the deadline.
+        While a window is being written, this handles only the next one's end and the deadline.
         """
         is_due = self._sampling is not None and self._sampling.due_s() <= 0
         if self._writing.answer_fd >= 0:
@@ -257,7 +257,7 @@ class Daemon:
         self._stop_sampling()
 
     def _end_window(self, *, is_last: bool) -> None:
-        """End the window, and hand it to the process that writes."""
+        """End the window, and give it to the process that writes."""
         if self._sampling is None:
             return
         began_s = time.monotonic()
@@ -276,24 +276,24 @@ class Daemon:
         self._keep_limits(time.monotonic() - began_s)
 
     def _begun(self) -> Sampling:
-        """Begin to sample, with the steps that are taken; raises as `Sampling`."""
+        """Begin to sample, with the current steps; raises as `Sampling`."""
         options = self._ceiling.options
         sampling = Sampling(options, self._ending.is_late_for_names)
         sampling.follow(options, self._ceiling.notes())
         return sampling
 
     def _keep_limits(self, took_s: float) -> None:
-        """Go without something, or no more, as what was used until now demands.
+        """Take a step or take one back, depending on the cost until now.
 
         Args:
-            took_s: how long it took to make the window, since when more was sampled.
+            took_s: the time it took to make the window, in which more was sampled.
         """
         if self._sampling is None:
             return
         before = self._ceiling.options
         used = used_now(self._sampling.child_pids, self._writing, self._peak)
         has_changed = self._ceiling.note(used)
-        # Reading names makes the peak: those that are forgotten make it again.
+        # Names are most of the memory; the next windows read the needed ones again.
         if resident_bytes() > KEPT_SHARE * self._options.memory_limit_bytes:
             self._sampling.forget_names()
         if not has_changed:
@@ -315,7 +315,7 @@ class Daemon:
 
     @property
     def _is_to_stop(self) -> bool:
-        """Whether sampling is to end, as the last of those who wait says who speaks of that."""
+        """Whether sampling is to end, by the last waiting request to stop or start."""
         words = [one.words[0] for one in self._waiting if one.words[0] in ("stop", "start")]
         return words[-1:] == ["stop"]
 
@@ -334,14 +334,17 @@ class Daemon:
         try:
             self._next_options = self._read_options()
         except ProspectError as error:
-            self._say(f"the settings are as they were: {error}")
-            self._manager.notify(READY)
+            self._keep_options(error)
             return
-        # No window has two settings: what was sampled so far is one.
+        # A window has one set of settings: the samples so far become a window.
         self._wants_window |= self._next_options.sampling != self._options.sampling
 
+    def _keep_options(self, error: ProspectError) -> None:
+        self._say(f"the settings are as they were: {error}")
+        self._manager.notify(READY)
+
     def _take_options(self) -> None:
-        """Go on with the settings that were read again, if any were; no window is under way."""
+        """Use settings that were read again, if any, while there is no unfinished window."""
         options, self._next_options = self._next_options, None
         if options is None:
             return
@@ -349,8 +352,7 @@ class Daemon:
             if options.metrics != self._options.metrics:
                 self._serve_metrics(options.metrics)
         except ProspectError as error:
-            self._say(f"the settings are as they were: {error}")
-            self._manager.notify(READY)
+            self._keep_options(error)
             return
         try:
             if self._sampling and options.sampling != self._options.sampling:
@@ -362,14 +364,14 @@ class Daemon:
             self._shipping.follow(options)
             self._pushing.follow(options)
             self._say("the settings were read again")
+            self._manager.notify(READY)
         except ProspectError as error:
-            self._say(f"the settings are as they were: {error}")
             self._ceiling.follow(self._options)
             self._sampling = self._begun()
-        self._manager.notify(READY)
+            self._keep_options(error)
 
     def _follow(self, request: Request) -> None:
-        """Do what somebody asks for; what needs a window to be written is answered then."""
+        """Handle a request; one that needs a window is answered once that is written."""
         word, *rest = request.words or [""]
         if word not in COMMANDS or len(rest) != (word == "session"):
             request.answer({"error": f"no such request; there are {', '.join(COMMANDS)} NAME"})
@@ -387,7 +389,7 @@ class Daemon:
                 request.answer({"error": str(error)})
                 return
         self._waiting.append(request)
-        # Others may wait for a window by now, and so may new settings.
+        # Other requests or new settings may need a window already.
         self._wants_window |= word != "start"
         if word == "session":
             self._next_session = rest[0]
@@ -421,7 +423,7 @@ class Daemon:
             self._write_metrics(figures)
 
     def _write_metrics(self, figures: Mapping[str, Any]) -> None:
-        """Write the file of metrics; says once why it cannot be written."""
+        """Write the file of metrics; report each new reason of failure once."""
         complaint = ""
         try:
             write_metrics(self._options.metrics, metrics_text(figures))
@@ -446,7 +448,7 @@ class Daemon:
 
 @contextmanager
 def _woken_by_signals(noted: list[int], ending: Ending) -> Iterator[int]:
-    """Yield a descriptor that becomes readable with a signal, which is noted in a list.
+    """Note signals in a list; yield a descriptor that becomes readable with each.
 
     A signal that ends the daemon sets the deadline at once, whatever the daemon is doing.
     """
@@ -470,16 +472,16 @@ def _woken_by_signals(noted: list[int], ending: Ending) -> Iterator[int]:
         os.close(write_fd)
 
 
-# The deadline of a daemon that a signal ends, and the alarm that ends what takes longer.
+# The deadline of a daemon that a signal ends, and the alarm that interrupts longer work.
 #
-# A service manager kills after a while whatever has not ended by itself, with all that it has. So
-# the last window has until a first point in time to get its names, the store until a second one
-# to write it, and those that send windows elsewhere the rest.
+# A service manager kills a service and all its processes that do not end in time. So the last
+# window has until a first point in time to get its names, the store until a second one to write it,
+# and sending windows elsewhere has the rest.
 #
 # Source: setitimer(2); signal(7).
 
-# The priority of the daemon's first thread, and of what it starts from then on: the end is short,
-# and a busy machine would make it long.
+# The priority of the daemon's first thread, and of its later threads and children, at the end: a
+# busy machine would delay it.
 _LAST_PRIORITY = -10
 _SOON_S = 0.01
 
@@ -489,7 +491,7 @@ class TooLateError(Exception):
 
 
 class Ending:
-    """The points in time by which a daemon's last steps are done."""
+    """The points in time by which a daemon's last work must be done."""
 
     def __init__(self) -> None:
         self.has_begun = False
@@ -508,17 +510,17 @@ class Ending:
             self._set_alarm()
 
     def is_late_for_names(self) -> bool:
-        """Say whether the last window goes without names of files that were not read so far."""
+        """Return whether it is too late to read names of further files for the last window."""
         return time.monotonic() > self._end_s - END_S + LAST_NAMES_S
 
     @property
     def write_left_s(self) -> float:
-        """In how many seconds the store must have all; infinite before `begin`."""
+        """The seconds until the store must have everything; infinite before `begin`."""
         return self._end_s - KILLED_S - LAST_SEND_S - time.monotonic()
 
     @property
     def send_until_s(self) -> float:
-        """Until when windows may be sent elsewhere, in CLOCK_MONOTONIC."""
+        """The end of the time for sending windows elsewhere, in CLOCK_MONOTONIC."""
         return self._end_s - KILLED_S
 
     @contextmanager
@@ -526,7 +528,7 @@ class Ending:
         """Interrupt the block at the deadline of the last window.
 
         Raises:
-            TooLateError: in the block, whatever it was doing: its objects may be used no more.
+            TooLateError: anywhere in the block, whose objects must not be used any more.
         """
         self._is_in_take = True
         try:

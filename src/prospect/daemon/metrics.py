@@ -1,7 +1,7 @@
 """The figures of a daemon's status as metrics for Prometheus: a file, or a page of its own server.
 
 The file is for node_exporter's textfile collector, which reads each ``*.prom`` of a directory.
-The page is ``/metrics`` on an address that the person names.
+The page is ``/metrics`` on an address that the user gives.
 Source: the text format 0.0.4 of Prometheus, "Exposition formats"; RFC 9112.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READABLE = 0o644  # node_exporter is another user
 _COUNTER, _GAUGE = "counter", "gauge"
-# The metric, its type, the figure of the status, and what it is.
+# The metric, its type, the key of the status, and its description.
 METRICS = (
     ("sampling", _GAUGE, "sampling", "Whether the system is being sampled."),
     ("samples_total", _COUNTER, "samples", "Samples taken."),
@@ -87,7 +87,7 @@ METRICS = (
         "When the daemon started, since 1970.",
     ),
 )
-# Of a daemon that sends what is finished.
+# Metrics of a daemon that sends finished hours.
 _SHIPPING = (
     ("ship_sent_bytes_total", _COUNTER, "ship_sent_bytes", "Bytes sent to the target."),
     ("ship_waiting_bytes", _GAUGE, "ship_waiting_bytes", "Bytes of finished hours that wait."),
@@ -142,8 +142,8 @@ def write_metrics(path: str, text: str) -> None:
     """Replace a file: write it under a name that cannot be guessed, then rename it.
 
     Readers never see half of it, and other users with write access to the directory cannot prevent
-    it. The directory may not be a link. A regular file is replaced, and so is anything that an
-    untrusted user put there; a link, pipe or device of root or of this user is not.
+    it. The directory may not be a link. This replaces a regular file, and anything that an
+    untrusted user put there, but no link, pipe or device of root or of this user.
 
     Raises:
         StoreError: it cannot be written.
@@ -178,10 +178,10 @@ def _value(figure: float) -> str:
 
 
 class MetricsServer:
-    """Answers GET requests with the metrics that it was given last, in a thread.
+    """Answers GET requests with the latest metrics, in a thread.
 
-    One connection is served at a time, for `SCRAPE_S` at most, so clients can make each other wait
-    but cost the daemon next to nothing.
+    It serves one connection at a time, for `SCRAPE_S` at most, so clients can delay each other but
+    cost the daemon next to nothing.
     """
 
     def __init__(self, url: str) -> None:
@@ -202,8 +202,8 @@ class MetricsServer:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
-        with suppress(OSError):  # which wakes the thread
+        """Stop listening."""
+        with suppress(OSError):  # this wakes the thread
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -214,7 +214,7 @@ class MetricsServer:
             except OSError:
                 if self._socket.fileno() < 0:
                     return
-                time.sleep(SCRAPE_S)  # out of descriptors, or a client that went away
+                time.sleep(SCRAPE_S)  # no free descriptors, or the client is gone
                 continue
             with connection, suppress(OSError):
                 self._answer(connection)
@@ -249,7 +249,7 @@ class MetricsServer:
 
 
 def is_address(metrics: str) -> bool:
-    """Return whether metrics are to be served rather than written to a file."""
+    """Return whether the daemon serves metrics instead of writing them to a file."""
     return metrics.startswith("http://")
 
 

@@ -1,8 +1,8 @@
-"""A live session → one window after the other, with the services that its processes are part of.
+"""A live session → its windows, with the services of its processes.
 
-A service is found by a process's control group. PERF_RECORD_CGROUP names it, which samples refer to
-if the kernel has them. Otherwise a process of this machine is looked up as its window ends, and one
-that has ended counts as part of its parent's service.
+A process's control group shows its service. PERF_RECORD_CGROUP gives the group's path if samples
+have its id. Otherwise the daemon looks up a process of this machine as its window ends; one that
+has ended counts as part of its parent's service.
 
 Source: cgroups(7), ``/proc/PID/cgroup``; malloc_trim(3).
 """
@@ -29,7 +29,7 @@ from prospect.daemon.daemon_limits import (
     MOST_WAITING_WITHOUT_COPIES_BYTES,
 )
 from prospect.files.untrusted_open import opener_pids, start_opener
-from prospect.light import Closing
+from prospect.light import Closing, Descriptor
 from prospect.live.record_limiters import Bounds, ShortLivesLimiter
 from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """The services that processes are part of; remembers those that were asked for.
+    """Finds and remembers the services of processes.
 
     Args:
-        proc: where this machine's processes are asked; "" where they are another machine's.
-        name_containers: names the containers that paths of control groups are of.
+        proc: the directory of this machine's processes; "" for another machine's processes.
+        name_containers: returns the names of containers, from paths of control groups.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Services:
         self._known: dict[tuple[int, int], str] = {}
 
     def of(self, processes: ProcessTable) -> dict[int, str]:
-        """Return the services of those rows of processes that have one."""
+        """Return row → service, for the processes that have one."""
         found: dict[int, str] = {}
         pids, starts = processes.pid.tolist(), processes.start_ns.tolist()
         kernel = processes.is_kernel_thread.tolist()
@@ -106,38 +106,34 @@ class Services:
     def _read(self, pid: int) -> str | None:
         if not self._proc:
             return None
+        path = f"{self._proc}/{pid}/cgroup"
         try:
-            descriptor = os.open(f"{self._proc}/{pid}/cgroup", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
+                text = os.read(descriptor, MOST_CGROUP_BYTES)
+        except OSError:  # it has ended
             return None
-        try:
-            text = os.read(descriptor, MOST_CGROUP_BYTES).decode(errors="backslashreplace")
-        except OSError:  # it ended just now
-            return None
-        finally:
-            os.close(descriptor)
-        return service_of_groups(text, self._name_containers)
+        return service_of_groups(text.decode(errors="backslashreplace"), self._name_containers)
 
 
 def service_of_groups(lines: str, name_containers: NameContainers = lambda _paths: {}) -> str:
-    """Return the service that lines of ``/proc/PID/cgroup`` name, "" for none."""
+    """Return the service in lines of ``/proc/PID/cgroup``, "" for none."""
     paths = [line.split(":", 2)[-1] for line in lines.splitlines()]
     containers = name_containers(paths)
     return next(filter(None, (service_of(path, containers) for path in paths)), "")
 
 
 def give_back() -> None:
-    """Give the kernel what is free of the heap; with another C library than glibc do nothing.
+    """Return free pages of the heap to the kernel, if the C library is glibc.
 
-    Decoding a window makes and drops columns of some megabytes, with small objects between them.
-    The C library keeps the pages: 245 MB after five windows with copies of stacks, instead of 62.
+    Decoding a window makes and drops columns of several megabytes, with small objects between them.
+    The C library would keep the pages: 245 MB after five windows with copies of stacks, not 62.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
-# As `profile.run_info` expects, which adds them up.
+# `profile.run_info` adds up the counts of such sentences.
 _PUT_OFF = "Limits of the daemon: files with samples and names that were put off: {}."
 _US = 10**6
 _NS_IN_US = 1000
@@ -150,7 +146,7 @@ _BOUNDS = Bounds(
 )
 
 
-# When it begins another session, the daemon has 100 MB.
+# With the programs loaded: the daemon has 100 MB when it begins another session.
 _kernel_source = partial(KernelSource, with_programs=True)
 
 
@@ -161,7 +157,7 @@ class Sampling(Closing):
         """Begin.
 
         Args:
-            is_late: whether there is no time to read names of further files; None for never.
+            is_late: returns whether it is too late to read names of further files.
 
         Raises:
             CaptureError: the whole system may not be sampled; says what to do.
@@ -189,32 +185,32 @@ class Sampling(Closing):
         self.follow(options, ())
 
     def follow(self, options: DaemonOptions, notes: tuple[str, ...]) -> None:
-        """Go on with other settings, but for those of the sampled events.
+        """Use other settings from now on, but the same sampled events.
 
         Args:
-            notes: sentences on what the windows go without.
+            notes: sentences on missing parts of the windows.
         """
         self._options, self._notes = options, notes
         self._put_off = self._session.read_new_files(options.new_files)
         self._begin()
 
     def forget_names(self) -> None:
-        """Give back the memory of names that can be read again."""
+        """Free the memory of names that can be read again."""
         self._session.forget_names()
         give_back()
 
     def due_s(self) -> float:
-        """Return in how many seconds the window is to end.
+        """Return the seconds until the end of the window.
 
-        That is at a whole number of windows by the clock, as that was when the window began; and at
-        once where the machine has slept since, so that no window has an evening and a morning.
+        Windows end at multiples of their length by the clock, as it was when the window began. A
+        window ends at once if the machine has slept, so that it has no evening and morning.
         """
         has_slept = abs(_slept_s() - self._slept_s) > LEAST_SLEEP_S
         return 0.0 if has_slept else self._due_s - time.monotonic()
 
     @property
     def look_again_s(self) -> float:
-        """In how many seconds `has_much` should be asked."""
+        """The seconds until the next look at `has_much`."""
         return LOOK_S if self._has_copies else LOOK_WITHOUT_COPIES_S
 
     @property
@@ -228,7 +224,7 @@ class Sampling(Closing):
         return self._session.waiting_bytes > most
 
     def take_in(self) -> None:
-        """Take the records in that wait.
+        """Decode the waiting records.
 
         Raises:
             CaptureError: the system cannot be sampled any more.
@@ -238,11 +234,11 @@ class Sampling(Closing):
 
     @property
     def child_pids(self) -> list[int]:
-        """The processes that sample next to this one, and the one that opens files for it."""
+        """The other processes that sample, and the one that opens files."""
         return [*self._session.child_pids, *opener_pids()]
 
     def take(self) -> tuple[Window, int]:
-        """End the window; return it, and how many samples the kernel could not deliver.
+        """End the window; return it, and the number of samples that the kernel could not deliver.
 
         Raises:
             CaptureError: the system cannot be sampled any more.
@@ -251,7 +247,7 @@ class Sampling(Closing):
         self._begin()
         facts = state.profile.run
         begin_us = round(facts.started_at * _US)
-        # Time that the machine slept through is in no window.
+        # No window includes the time in which the machine slept.
         span = Span(begin_us, begin_us + max(facts.end_ns - facts.begin_ns, 0) // _NS_IN_US)
         window = window_of(
             state.profile,
@@ -269,18 +265,18 @@ class Sampling(Closing):
         return window, lost_samples(window.tables[COVERAGE])
 
     def close(self) -> None:
-        """End."""
+        """End the session."""
         self._session.close()
 
     def _begin(self) -> None:
         length_s = self._options.window_s
         left_s = length_s - time.time() % length_s
-        if left_s < length_s / 4:  # rather one that is a little longer
+        if left_s < length_s / 4:  # prefer a longer window to a short one
             left_s += length_s
         self._due_s = time.monotonic() + left_s
         self._slept_s = _slept_s()
 
 
 def _slept_s() -> float:
-    """Return how long the machine has slept since it was started; see clock_gettime(2)."""
+    """Return how long the machine has slept since its start; see clock_gettime(2)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()

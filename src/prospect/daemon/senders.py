@@ -1,6 +1,6 @@
-"""Sending of a daemon's store, by a child at a time; the files that wait, and why.
+"""Sends a daemon's store elsewhere, by a child at a time, and keeps count of waiting files.
 
-`Shipping` sends finished hours to a directory or bucket of many hosts, `Pushing` sends each window
+`Shipping` sends finished hours to a directory or bucket of many hosts. `Pushing` sends each window
 to a collector.
 """
 
@@ -50,11 +50,11 @@ class _Sender:
 
     @property
     def answer_fd(self) -> int:
-        """Becomes readable when `finish` is to be called; -1 if no child is under way."""
+        """Becomes readable when it is time to call `finish`; -1 without a child."""
         return self._child.answer_fd if self._child else -1
 
     def finish(self) -> None:
-        """See what a child that ended has sent."""
+        """Take the result of a child that has ended."""
         child, self._child = self._child, None
         if child is not None:
             self._note(*child.ended())
@@ -63,29 +63,30 @@ class _Sender:
         raise NotImplementedError
 
     def _ends(self, within_s: float) -> bool:
-        """Return whether the child, if there is one, has ended; kill it if it takes too long."""
+        """Wait for the child, if there is one, or kill it; return whether it has ended."""
         if self._child:
             if not _has_ended(self._child, within_s):
                 self._child.kill()
                 if not _has_ended(self._child, KILLED_S):
-                    return False  # a file system does not let it go
+                    return False  # a file system blocks it
             self.finish()
         return True
 
 
 class Shipping(_Sender):
-    """Sends what is finished.
+    """Sends finished hours.
 
     Attributes:
-        sent_bytes: that targets have taken since the daemon began.
-        lost_windows: that were removed before they could be sent, and said so in the target.
-        complaint: why what waits was not sent the last time, "" if it was.
+        sent_bytes: bytes that targets have taken since the daemon began.
+        lost_windows: windows that were removed before they could be sent; the target has their
+            number.
+        complaint: why the last attempt to send failed, "" if it did not.
     """
 
     def __init__(
         self, store: StoreDirectory, options: DaemonOptions, say: Callable[[str], None]
     ) -> None:
-        """Begin; what waits from before is sent at once."""
+        """Begin; send waiting files at once."""
         super().__init__(store, say)
         self.sent_bytes = self.lost_windows = 0
         self.complaint = ""
@@ -96,20 +97,20 @@ class Shipping(_Sender):
         self.follow(options)
 
     def follow(self, options: DaemonOptions) -> None:
-        """Go on with other settings."""
+        """Use other settings from now on."""
         if (options.ship, options.host_share) != self._shipment[:2]:
             host = options.target.rpartition("@")[2] or host_name()
             self._shipment = Shipment(options.ship, options.host_share, host=host)
             self._due_s, self._failures = time.monotonic(), 0
 
     def due_s(self) -> float:
-        """Return in how many seconds `go_on` has something to do."""
+        """Return the seconds until `go_on` has something to do."""
         if not self._shipment.url:
             return float("inf")
         return (self._killed_s if self._child else self._due_s) - time.monotonic()
 
     def go_on(self) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
         if self.due_s() > 0:
             return
         if self._child:
@@ -135,10 +136,11 @@ class Shipping(_Sender):
         self._plan()
 
     def end(self, until_s: float) -> None:
-        """Send what there is, also of the hour that is not over.
+        """Send everything, with the part of the current hour.
 
         Args:
-            until_s: when it is to end, in CLOCK_MONOTONIC; the next daemon sends the rest.
+            until_s: the end of the time for this, in CLOCK_MONOTONIC; the next daemon sends the
+                rest.
         """
         if not self._shipment.url:
             return
@@ -149,18 +151,18 @@ class Shipping(_Sender):
                 return
 
     def set_aside(self, segment: Segment) -> None:
-        """Keep the accounting of a segment that is removed, if it was to be sent and was not."""
+        """Keep the accounting of a removed segment that should have been sent and was not."""
         url, share, _, host = self._shipment
         if (
             url
-            and segment.tier != DAY  # the hours were sent, or are reported
+            and segment.tier != DAY  # its hours were sent, or their loss is reported
             and segment.last >= sent_before(self._store, url).next
             and is_chosen(segment, host, share)
         ):
             set_aside(self._store, segment)
 
     def figures(self) -> dict[str, Any]:
-        """Return its figures: destination, what was sent, and what waits since when."""
+        """Return its figures: destination, sent and waiting files."""
         oldest_s = self._oldest_s
         return {
             "ship": self._shipment.url,
@@ -190,7 +192,7 @@ class Shipping(_Sender):
             self._waiting_bytes, self._oldest_s = found.size_bytes, found.oldest_s
 
     def _plan(self) -> None:
-        """Choose when to look again."""
+        """Set the time of the next look."""
         now_s = time.time()
         self._look(self._shipment)
         if self._failures:
@@ -205,7 +207,7 @@ class Shipping(_Sender):
 
 
 class Pushing(_Sender):
-    """Sends each window once it is written."""
+    """Sends each window after it is written."""
 
     def __init__(
         self, store: StoreDirectory, options: DaemonOptions, say: Callable[[str], None]
@@ -218,11 +220,11 @@ class Pushing(_Sender):
         self._complaint = ""
 
     def follow(self, options: DaemonOptions) -> None:
-        """Go on with other settings."""
+        """Use other settings from now on."""
         self._url = options.push
 
     def add(self, segment: Segment) -> None:
-        """Send a window, unless it is the last one that was given; the store has it."""
+        """Send a window of the store, unless it is the same as the last one."""
         if not self._url or segment == self._latest:
             return
         self._latest = segment
@@ -233,7 +235,7 @@ class Pushing(_Sender):
         self._begin()
 
     def _note(self, status: int, said: str) -> None:
-        """Go on with others only if all was sent."""
+        """Send further windows only if all were sent."""
         try:
             sent, complaint = json.loads(said)
         except (ValueError, TypeError):
@@ -249,13 +251,13 @@ class Pushing(_Sender):
             self._begin()
 
     def end(self, until_s: float) -> None:
-        """Wait for what is under way, until a time in CLOCK_MONOTONIC."""
-        for _ in range(2):  # what is under way, and the last window after it
+        """Wait for the child, until a time in CLOCK_MONOTONIC."""
+        for _ in range(2):  # the child, and the one with the last window
             if not self._ends(until_s - time.monotonic()):
                 return
 
     def figures(self) -> dict[str, Any]:
-        """Return its figures: destination, and windows that were sent, wait or were given up."""
+        """Return its figures: destination, and numbers of sent, waiting and lost windows."""
         return {
             "push": self._url,
             "push_windows": self._windows,

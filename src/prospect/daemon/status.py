@@ -1,4 +1,4 @@
-"""What a daemon reports of itself: samples, windows and their cost."""
+"""A daemon's status: samples, windows and their cost."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.capture.kernel.procfs import stat_fields
 from prospect.daemon.ceiling import STEPS, Used
 from prospect.daemon.daemon_limits import MOST_STATUS_BYTES, PEAK_LOOK_S
 from prospect.profile.run_info import left_out_notes
@@ -36,17 +37,15 @@ _OWN = re.compile(rb"^Rss(?:Anon|Shmem):\s*(\d+) kB", re.MULTILINE)
 _PRIVATE = re.compile(rb"^Private_Dirty:\s*(\d+) kB", re.MULTILINE)
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Of /proc/PID/stat behind the name: utime and stime.
-_UTIME, _STIME = 11, 12
 
 
 class Totals:
     """Sums over the windows of a daemon.
 
     Attributes:
-        began_s: when the daemon did, in seconds since 1970.
-        left_out: notes on what the windows so far leave out.
-        without_names: objects that the last window has hits in, and no names of.
+        began_s: the start of the daemon, in seconds since 1970.
+        left_out: notes on missing parts of the windows so far.
+        without_names: objects in the last window with hits but without names.
     """
 
     def __init__(self) -> None:
@@ -55,7 +54,7 @@ class Totals:
         self.left_out: tuple[str, ...] = ()
 
     def add(self, window: Window, lost: int) -> None:
-        """Count a window, and how many of its samples the kernel could not deliver."""
+        """Count a window, and the number of samples that the kernel could not deliver."""
         self.samples += int(np.sum(window.tables[SAMPLES]["n"]))
         self.lost += lost
         self.left_out = left_out_notes((*self.left_out, *window.head.run["limits"]))
@@ -69,13 +68,9 @@ def figures_of(
     ceiling: Ceiling,
     sampling_pids: Iterable[int] | None,
 ) -> dict[str, Any]:
-    """Return what a daemon knows of itself without looking into its store.
+    """Return the part of a daemon's status that needs no look into its store.
 
     Args:
-        store: of the daemon.
-        writing: the same.
-        totals: the same.
-        ceiling: the same.
         sampling_pids: processes that sample, None while there is no sampling.
     """
     options = ceiling.asked
@@ -116,10 +111,10 @@ def figures_of(
 
 
 class PeakMemory:
-    """The most memory of this process without pages of files, while windows are made.
+    """The peak memory of this process without pages of files, while windows are made.
 
-    The kernel's own peak (VmHWM) has the pages of files too, such as those of a large program whose
-    symbols are read, and takes them back when others want memory.
+    The kernel's peak (VmHWM) includes pages of files, such as those of a large program whose
+    symbols are read, which the kernel takes back when other programs need memory.
 
     Source: proc_pid_status(5).
     """
@@ -129,7 +124,7 @@ class PeakMemory:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Look at it during the block, from another thread."""
+        """Measure it during the block, in another thread."""
         done = Event()
         thread = Thread(target=self._look, args=(done,), name="peak-memory")
         thread.start()
@@ -140,25 +135,25 @@ class PeakMemory:
             thread.join()
 
     def taken(self) -> int:
-        """Return the most since the last call, in bytes."""
+        """Return the peak since the last call, in bytes."""
         most_bytes, self._most_bytes = max(self._most_bytes, _own_bytes()), 0
         return most_bytes
 
     def _look(self, done: Event) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the other thread's
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # for the other thread
         while not done.wait(PEAK_LOOK_S):
             self._most_bytes = max(self._most_bytes, _own_bytes())
 
 
 def used_now(sampling_pids: Iterable[int], writing: StoreWriting, peak: PeakMemory) -> Used:
-    """Return what the daemon took so far.
+    """Return the cost of the daemon so far.
 
     Source: proc_pid_smaps(5).
 
     Args:
-        sampling_pids: processes that sample next to this one; what they share with it counts once.
-        writing: its process has had most memory while this one had no more than now.
-        peak: of this one since the last call.
+        sampling_pids: other processes that sample; pages that they share with this one count once.
+        writing: its process had its peak while this one had no more memory than now.
+        peak: of this process since the last call.
     """
     sampling_pids = list(sampling_pids)
     peak_bytes = peak.taken() + sum(map(_private_bytes, writing.pids))
@@ -168,21 +163,21 @@ def used_now(sampling_pids: Iterable[int], writing: StoreWriting, peak: PeakMemo
 
 
 def _used_s(sampling_pids: Iterable[int], writing: StoreWriting) -> float:
-    """Return the CPU seconds of this process, of its children that have ended and of these."""
+    """Return the CPU seconds of this process, of its ended children and of these processes."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     ended_s = sum(one.ru_utime + one.ru_stime for one in used)
     return ended_s + sum(map(_cpu_s, (*sampling_pids, *writing.pids)))
 
 
 def keep_status(store: StoreDirectory, figures: Mapping[str, Any]) -> None:
-    """Keep what the daemon knows of itself in its store, for when it does not answer."""
+    """Keep the daemon's status in its store, for clients that it cannot answer."""
     text = json.dumps({**figures, "at_s": time.time()})
-    with suppress(OSError):  # a full disk, which windows tell of
+    with suppress(OSError):  # a full disk, which writing windows reports
         store.write_bytes(STATUS, text.encode(), sync=False)
 
 
 def note_alive(store: StoreDirectory) -> None:
-    """Note by the time of the kept status that the daemon would answer now."""
+    """Set the time of the kept status to now: the daemon is alive."""
     with suppress(OSError):
         os.utime(STATUS, dir_fd=store.descriptor, follow_symlinks=False)
 
@@ -190,7 +185,7 @@ def note_alive(store: StoreDirectory) -> None:
 def kept_status(store: StoreDirectory) -> dict[str, Any] | None:
     """Return the status that a daemon kept last, None for none.
 
-    Its "alive_s" is when the daemon would have answered last, in seconds since 1970.
+    Its "alive_s" is the last time when the daemon was alive, in seconds since 1970.
     """
     try:
         status = json.loads(store.read_bytes(STATUS, MOST_STATUS_BYTES))
@@ -216,7 +211,7 @@ def resident_bytes() -> int:
 
 
 def _own_bytes() -> int:
-    """Return the memory of this process now that is no file's."""
+    """Return the memory of this process now, without pages of files."""
     with open("/proc/self/status", "rb", buffering=0) as file:
         return 1024 * sum(map(int, _OWN.findall(file.read())))
 
@@ -229,7 +224,4 @@ def _private_bytes(pid: int) -> int:
 
 
 def _cpu_s(pid: int) -> float:
-    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
-        words = file.read().rpartition(b")")[2].split()
-        return (int(words[_UTIME]) + int(words[_STIME])) / _TICKS
-    return 0.0
+    return sum(map(int, stat_fields(f"/proc/{pid}")[11:13])) / _TICKS  # utime and stime

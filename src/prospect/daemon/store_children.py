@@ -1,6 +1,6 @@
-"""Work on a daemon's store that child processes do, one at a time, while the daemon goes on.
+"""Child processes that work on a daemon's store, one at a time, while the daemon samples.
 
-The child runs `store_work`.
+A child runs `store_work`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PROGRAM = "prospect.daemon.store_work"
 
 
 class Outcome(NamedTuple):
-    """How a child ended: what it says, "" if all is well, and whether the disk is full."""
+    """The end of a child: its message, "" on success, and whether the disk is full."""
 
     complaint: str
     is_full: bool
@@ -35,7 +35,7 @@ class StoreChild:
 
     Attributes:
         answer_fd: becomes readable when it has answered, or has ended.
-        own_bytes: the most memory that it had, without pages of files, as of its last answer.
+        own_bytes: its peak memory, without pages of files, at its last answer.
     """
 
     own_bytes = 0
@@ -44,9 +44,9 @@ class StoreChild:
         """Start it.
 
         Args:
-            work: the name of what it does in `store_work`.
+            work: the name of its work in `store_work`.
             store: the child inherits its descriptor.
-            data: its order; by a file in memory, so that nobody waits for a pipe.
+            data: its order, which it gets in a file in memory, so that no pipe blocks.
 
         Raises:
             StoreError: it cannot be started.
@@ -62,7 +62,7 @@ class StoreChild:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 pass_fds=descriptors,
-                start_new_session=True,  # Ctrl-C is the daemon's to see
+                start_new_session=True,  # the daemon handles Ctrl-C
                 bufsize=0,
             )
         except OSError as error:
@@ -90,9 +90,9 @@ class StoreChild:
             raise StoreError(f"the process that writes has ended: {error.strerror}") from None
 
     def answer(self) -> tuple[int, str]:
-        """Return its status and the line that it says; waits for that.
+        """Wait for its answer; return the status and the line in it.
 
-        The status of one that has ended without an answer is that of its end, and not 0.
+        If it ends without an answer, the status is that of its end, but not 0.
         """
         said = os.read(self.answer_fd, select.PIPE_BUF).decode(errors="backslashreplace")
         status, _, rest = said.partition(" ")
@@ -104,22 +104,22 @@ class StoreChild:
         return int(status), line.strip()
 
     def ended(self) -> tuple[int, str]:
-        """Return the same, and end it."""
+        """Return its answer, and end it."""
         answered = self.answer()
         self.end()
         return answered
 
     def end(self) -> None:
-        """End it once it has answered; wait for that."""
+        """End it after its answer, and wait for its end."""
         self._process.communicate()
         self._close()
 
     def kill(self) -> None:
-        """End it; one that a file system does not let go is left to that."""
+        """Kill it, without waiting for its end."""
         self._process.kill()
 
     def give_up(self) -> None:
-        """End it; wait for that only if no file system holds it."""
+        """Kill it; abandon it if a file system blocks it."""
         self.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.communicate(timeout=KILLED_S)
@@ -136,7 +136,7 @@ class Encoder(StoreChild):
     """A child that writes windows.
 
     Attributes:
-        goes_on: whether it can write another one, as its last answer says.
+        goes_on: whether it can write another one, according to its last answer.
     """
 
     goes_on = False
@@ -146,7 +146,7 @@ class Encoder(StoreChild):
         super().__init__(WRITE, store, data)
 
     def outcome(self) -> Outcome:
-        """Return what became of the window; waits for that."""
+        """Wait for the answer, and return it."""
         status, said = self.answer()
         self.goes_on = not status
         if status and not said:
@@ -155,14 +155,14 @@ class Encoder(StoreChild):
 
 
 class Merger(StoreChild):
-    """A child that makes one hour or day of windows."""
+    """A child that merges windows into one hour or day."""
 
     def __init__(self, store: StoreDirectory, now_s: int) -> None:
-        """Start it on what is over at a time, in seconds since 1970; raises as `StoreChild`."""
+        """Start it on hours and days that end before `now_s`; raises as `StoreChild`."""
         super().__init__(MERGE, store, str(now_s).encode())
 
     def outcome(self) -> tuple[str, bool]:
-        """Return what it says, "" if all is well, and whether it made one; waits for its end."""
+        """Wait for its end; return its message, "" on success, and whether it made one."""
         status, said = self.ended()
         if status in (0, HAS_MORE):
             return "", status == HAS_MORE

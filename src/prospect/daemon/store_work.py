@@ -1,12 +1,13 @@
-"""The process that does work on a store for the daemon: one piece, or window after window.
+"""The process that works on a store for the daemon: one piece of work, or all windows.
 
-The daemon starts it with the name of the work (a key of `_WORKS`), the descriptor of the store's
-directory, whose lock the daemon holds, that of a pipe that ends with the daemon, and that of a file
-in memory with the order; see `store_children.StoreChild`. Its status, its memory and a line go to
-standard output as the answer. A byte on standard input means that there is another order: loading
-DuckDB takes five times as long as writing a window. The process has no rights of the daemon and
-none of its memory: DuckDB takes 60 MB to write a window and a few hundred to merge those of a large
-machine, a window for a collector takes as much as a report.
+The daemon starts it with the name of the work (a key of `_WORKS`) and descriptors: of the store's
+directory, whose lock the daemon has, of a pipe that ends with the daemon, and of a file in memory
+with the order; see `store_children.StoreChild`. The answer on standard output is a status, the
+memory and a line. A byte on standard input announces another order: loading DuckDB takes five times
+as long as writing a window.
+
+The process has neither the daemon's rights nor its memory. DuckDB takes 60 MB to write a window and
+a few hundred to merge those of a large machine. A window for a collector takes as much as a report.
 """
 
 from __future__ import annotations
@@ -26,33 +27,32 @@ if TYPE_CHECKING:
 
     from prospect.store.directory import StoreDirectory
 
-    # Given the store and standard input; returns an exit status and a line to say, "" for none.
+    # (store, order) → exit status and a line for a person, "" for none
     Work = Callable[[StoreDirectory, bytes], tuple[int, str]]
 
 WRITE, MERGE, PUSH, SHIP = "write", "merge", "push", "ship"
-# Exit statuses; 0 if all is well.
+# Exit statuses; 0 for success.
 FAILED, NO_SPACE, HAS_MORE = 1, 3, 4
 _US = 10**6
 
 
 def run(words: list[str]) -> NoReturn:
-    """Do the work that the arguments of the process name, without any rights, and end."""
-    from prospect.columns.process import start_numpy  # noqa: PLC0415 - once it is known whose
+    """Do the work in the arguments of the process, without capabilities, and exit."""
+    from prospect.columns.process import start_numpy  # noqa: PLC0415 - in the child alone
 
     start_numpy()
     os.umask(0o077)
     from prospect.files.child import die_with  # noqa: PLC0415 - behind numpy
 
     name, descriptor, lifeline, memory_fd = words
-    # The lock goes with the parent: nobody else may begin to write before this one has ended.
+    # The lock ends with the parent: this process must not write after that.
     die_with(int(lifeline))
     _serve(_WORKS[name](), int(descriptor), int(memory_fd))
-    # The process ends anyway: the interpreter need not tidy up.
-    os._exit(0)
+    os._exit(0)  # without the interpreter's clean-up
 
 
 def _serve(work: Work, descriptor: int, memory_fd: int) -> None:
-    """Follow one order after the other, as long as all is well and there is another one."""
+    """Follow orders until one fails or there is none."""
     from prospect.daemon.daemon_rights import keep_nothing  # noqa: PLC0415 - behind numpy
     from prospect.errors import ProspectError  # noqa: PLC0415 - behind numpy
     from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - behind numpy
@@ -75,9 +75,9 @@ def _answer(status: int, said: str) -> None:
 
 
 def _own_bytes() -> int:
-    """Return the most memory that this process had, without the pages of files.
+    """Return the peak memory of this process, without pages of files.
 
-    Source: proc_pid_status(5); getrusage(2) would have that of the parent, before exec.
+    Source: proc_pid_status(5); getrusage(2) would include the parent's, from before exec.
     """
     with open("/proc/self/status", "rb") as file:
         kb = dict.fromkeys((b"VmHWM", b"RssFile"), 0)
@@ -88,12 +88,12 @@ def _own_bytes() -> int:
     return 1024 * (kb[b"VmHWM"] - kb[b"RssFile"])
 
 
-# Each of these imports what its work needs while the process still has the rights of the daemon:
-# files of the program may be readable for root alone.
+# Each of these imports the modules of its work while the process still has the daemon's rights: the
+# program's files may be readable for root only.
 
 
 def _writing() -> Work:
-    """Write one window, as `packed` gives it; `NO_SPACE` on a full disk."""
+    """Write one window, packed by `store.writing.packed`; `NO_SPACE` on a full disk."""
     from prospect.errors import StoreError  # noqa: PLC0415 - behind numpy
     from prospect.store.directory import PART_SUFFIX  # noqa: PLC0415 - behind numpy
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
@@ -107,7 +107,7 @@ def _writing() -> Work:
                 engines.append(Engine(store, memory=WRITING_MEMORY))
             write_segment(store, engines[0], *unpacked(window))
         except (StoreError, EngineError, OSError) as error:
-            # Which file it is differs each time, and is nobody's.
+            # Without the name of the temporary file, which differs each time.
             said = str(error).rpartition(f'{PART_SUFFIX}": ')[2]
             is_full = "No space left" in said or "Disk quota" in said
             return (NO_SPACE if is_full else FAILED), said
@@ -117,12 +117,12 @@ def _writing() -> Work:
 
 
 def _merging() -> Work:
-    """Merge one hour or day that is over at a time, in seconds since 1970; `HAS_MORE` if any."""
+    """Merge one hour or day that ended before a time, in seconds since 1970; `HAS_MORE` if any."""
     from prospect.store.compaction import compact  # noqa: PLC0415 - behind numpy
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
 
     def merge(store: StoreDirectory, now_s: bytes) -> tuple[int, str]:
-        os.nice(10)  # nobody waits for it
+        os.nice(10)  # nothing waits for it
         try:
             made = compact(store, Engine(store, memory=MERGING_MEMORY), int(now_s), most=1)
         except EngineError as error:
@@ -133,7 +133,7 @@ def _merging() -> Work:
 
 
 def _pushing() -> Work:
-    """Send windows to a collector: [URL, windows] → [how many are done, why no more], as JSON."""
+    """Send windows to a collector: [URL, windows] → [number of sent windows, error], as JSON."""
     from prospect.errors import ProspectError, StoreError  # noqa: PLC0415 - behind numpy
     from prospect.fleet.pushing import document_for, push  # noqa: PLC0415 - behind numpy
     from prospect.store.part import Apart, read_part  # noqa: PLC0415 - behind numpy
@@ -146,7 +146,7 @@ def _pushing() -> Work:
             for begin_s, session in windows:
                 # The window that begins in this second.
                 chosen = Specification(begin_s * _US, (begin_s + 1) * _US, {"session": (session,)})
-                with suppress(StoreError):  # without hits, or gone: there is nothing to send
+                with suppress(StoreError):  # without hits, or removed: there is nothing to send
                     part = read_part(store, chosen, Apart(stacks=True))
                     push(url, document_for(url, part, "4"))
                 sent += 1
@@ -158,7 +158,7 @@ def _pushing() -> Work:
 
 
 def _shipping() -> Work:
-    """Send what waits in the store: a `Shipment` → a `Shipped`, as JSON."""
+    """Send waiting files of the store: a `Shipment` → a `Shipped`, as JSON."""
     from prospect.fleet.sending import Shipment  # noqa: PLC0415 - behind numpy
     from prospect.fleet.shipping import ship  # noqa: PLC0415 - behind numpy
 

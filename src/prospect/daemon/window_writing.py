@@ -1,7 +1,7 @@
-"""Windows of a daemon → its store, by a child at a time; what does not get there, and why.
+"""Windows of a daemon → its store, by a child at a time, and the number of lost windows.
 
-Sampling goes on meanwhile: a window that ends while a child is at work waits in a queue, and all
-that wait when the child has ended are written as one segment.
+Sampling continues meanwhile: a window that ends while a child works waits in a queue. When the
+child has ended, all waiting windows are written as one segment.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Written(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """How many windows it has."""
+        """The number of its windows."""
         return self.segment.last - self.segment.first + 1
 
 
@@ -63,14 +63,14 @@ class StoreWriting:
     """Writes windows.
 
     Attributes:
-        session: the name of the session that the next window belongs to.
-        windows: how many were written.
-        failed: how many could not be.
-        merged: how many were written in the segment of the one before, as the child was behind.
-        dropped: segments that made room on a full disk.
+        session: the name of the next window's session.
+        windows: the number of written windows.
+        failed: the number of lost windows.
+        merged: the number of windows in the segment of the one before, because the child was busy.
+        dropped: the number of segments that were removed because the disk was full.
         child_bytes: the memory of the last child that wrote a window, without pages of files.
-        newest: the segment of the last window that was written, None for none yet.
-        newest_s: when the newest window that was written ended, in seconds since 1970; 0 for none.
+        newest: the segment of the last written window, None for none yet.
+        newest_s: the end of the last written window, in seconds since 1970; 0 for none.
         complaint: why the last window was not written, "" if it was.
     """
 
@@ -81,12 +81,12 @@ class StoreWriting:
         say: Callable[[str], None],
         set_aside: Callable[[Segment], None] | None = None,
     ) -> None:
-        """Go on behind what the store has; the caller holds its lock.
+        """Append to a store, whose lock the caller has.
 
         Args:
-            keep: how much of the store is kept.
-            say: called with each line that a person should see.
-            set_aside: called with each segment that goes for its age, or for want of room.
+            keep: the bounds of the store.
+            say: called with each line for a person.
+            set_aside: called with each segment that is removed for its age or for lack of room.
         """
         self._set_aside = set_aside
         self._store = store
@@ -111,7 +111,7 @@ class StoreWriting:
 
     @property
     def answer_fd(self) -> int:
-        """Becomes readable when `finish` is to be called; -1 if nothing is under way."""
+        """Becomes readable when it is time to call `finish`; -1 if no child works."""
         child = self._at_work
         return child.answer_fd if child else -1
 
@@ -134,7 +134,7 @@ class StoreWriting:
         """Write a window, after those that wait.
 
         Raises:
-            StoreError: the store is not where it was, or no process can be started.
+            StoreError: the store was removed or replaced, or no process can be started.
         """
         self._check_place()
         segment = segment_for(window.span, self.session, self._number)
@@ -150,7 +150,7 @@ class StoreWriting:
             encoder.end()
 
     def hurry(self) -> None:
-        """Write what waits, and make no hours and days any more: the next daemon does."""
+        """Write waiting windows, and leave merging of hours and days to the next daemon."""
         self._merges = False
         merger, self._merger = self._merger, None
         if merger:
@@ -159,7 +159,7 @@ class StoreWriting:
                 self._write_next()
 
     def give_up(self) -> None:
-        """Write nothing more: end the child, and count what waits as lost."""
+        """Stop writing: end the child, and count waiting windows as lost."""
         lost = len(self._queue)
         self._queue.clear()
         self._may_merge = False
@@ -175,17 +175,13 @@ class StoreWriting:
             self._say(f"{pluralize(lost, 'window')} lost: the store took too long to write")
 
     def finish(self) -> None:
-        """See how it ended, and go on as that demands; maybe something is under way then.
-
-        Raises:
-            StoreError: as `begin`.
-        """
+        """Take the child's answer, and start the next work if there is any; raises as `add`."""
         merger, self._merger = self._merger, None
         if merger:
             self._note_merge(*merger.outcome())
         written, encoder = self._written, self._encoder
         if written is None or encoder is None:
-            if self._queue:  # a window ended while an hour was made
+            if self._queue:  # a window ended during a merge
                 self._check_place()
                 self._write_next()
             return
@@ -194,11 +190,11 @@ class StoreWriting:
         if not encoder.goes_on:
             self.close()
         if outcome.is_full and written.tries < MOST_DROPPED and self._drop_oldest():
-            # Packed again: with the oldest may have gone names that this window was to do without.
+            # Packed again: the removed segment may have had names that this window lacks.
             self._write(written.window, written.segment, written.tries + 1)
             return
         if outcome.complaint and written.segment in self._store.segments():
-            outcome = Outcome("", is_full=False)  # it was killed when all was done
+            outcome = Outcome("", is_full=False)  # it was killed after its work
         self._written = None
         self._note(outcome, written)
         self._tidy()
@@ -207,18 +203,18 @@ class StoreWriting:
             self._write_next()
         elif self._may_merge and self._merges:
             self._check_place()
-            self.close()  # the merge takes as much memory as the rest together
-            # Hours that are over by the clock of the newest window; that may have been set since.
+            self.close()  # the merge takes as much memory as everything else
+            # Hours that ended before the newest window: the clock may have been set since.
             self._merger = Merger(self._store, written.segment.begin_s)
 
     def forget(self) -> int:
-        """Remove all segments of the session; nothing is under way. Return how many."""
+        """Remove all segments of the session, while no child works; return their number."""
         ours = [one for one in self._store.segments() if one.session == self.session]
         self._known = None
         return drop(self._store, [(one, ASKED_FOR) for one in ours])
 
     def _write_next(self) -> None:
-        """Write the first window that waits, and with it those that can be in its segment."""
+        """Write the first waiting window, with those that can be in its segment."""
         wanted = self._queue[0].kind
         taken = list(takewhile(lambda one: one.kind == wanted, self._queue))
         del self._queue[: len(taken)]
@@ -228,14 +224,14 @@ class StoreWriting:
         self._write(joined([one.window for one in taken]), segment)
 
     def _write(self, window: Window, segment: Segment, tries: int = 0) -> None:
-        """Let a child write a window, without the names that its directory has already."""
+        """Let a child write a window, without the names that its directory already has."""
         tables, known = without_known(window, segment.directory, self._known)
         self._written = _Written(window, segment, known, tries)
         order = packed(segment, window.head, tables)
         if self._encoder:
             try:
                 self._encoder.again(order)
-            except StoreError:  # somebody has killed it
+            except StoreError:  # it was killed
                 self.close()
         self._encoder = self._encoder or Encoder(self._store, order)
 
@@ -244,13 +240,13 @@ class StoreWriting:
             self.failed += written.windows
             if outcome.complaint != self.complaint:
                 self._say(f"a window is lost: {outcome.complaint}")
-            # Names that it brought are not in the store.
+            # Its names are not in the store.
             self._known = None
         else:
             if self.complaint:
                 self._say("windows are written again")
             self.windows += written.windows
-            # Maybe it is the first one of an hour.
+            # It may be the first window of an hour.
             hour = written.segment.begin_s // _HOUR_S
             self._may_merge |= hour != self._hour
             self._hour = hour
@@ -259,10 +255,10 @@ class StoreWriting:
         self.complaint = outcome.complaint
 
     def _note_merge(self, complaint: str, has_more: bool) -> None:  # noqa: FBT001 - as it ended
-        """See how a merge ended; what more there is to merge is behind the next window."""
+        """Take the result of a merge; another one may follow after the next window."""
         self._may_merge = has_more
         if has_more:
-            self._known = None  # names that windows brought are elsewhere now
+            self._known = None  # the merge has moved names of windows
         if complaint and complaint != self._merge_complaint:
             self._say(f"hours and days cannot be made of windows: {complaint}")
         self._merge_complaint = complaint
@@ -275,12 +271,12 @@ class StoreWriting:
             self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
         self.dropped += count
         if oldest and self._known and oldest.directory == self._known.directory:
-            # Names that it had brought are gone: the next packed window brings its own names.
+            # Its names are gone: the next packed window has all of its names.
             self._known = None
         return count > 0
 
     def _tidy(self) -> None:
-        """Remove what is too old or too much."""
+        """Remove segments that are too old or too many."""
         now_s = time.monotonic()
         if now_s - self._tidied_s < TIDY_S:
             return
@@ -297,7 +293,7 @@ class StoreWriting:
 
 
 def _size_bytes(window: Window) -> int:
-    """Return about how much memory a window takes."""
+    """Return the approximate memory of a window."""
     return sum(
         column.nbytes if isinstance(column, np.ndarray) else _TEXT_BYTES * len(column)
         for columns in window.tables.values()

@@ -1,6 +1,6 @@
-"""Say what was recorded, in a sentence, and what to type next.
+"""The closing line of `prospect record`: size, samples, and the command to type next.
 
-Without numpy, which `prospect record` never loads.
+It needs no numpy, which `prospect record` never loads.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prospect.abi.constants import (
     PERF_SAMPLE_IDENTIFIER,
     PERF_TYPE_SOFTWARE,
 )
+from prospect.announcing import pluralize
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
 
 _DATA_SECTION = struct.Struct("<QQ")
@@ -26,26 +27,32 @@ _ATTRS_AT = 16  # of struct perf_file_header
 _ATTR_HEAD = struct.Struct("<IIQQQQQ")  # struct perf_event_attr as far as its flags
 _WORD_BYTES = 8
 _SIZE_AT_BIT = 48  # of the first word of a record, struct perf_event_header
-# Larger recordings are counted at some places only: walking 10,000 records takes 2 ms.
+# In larger recordings only some places are counted: walking 10,000 records takes 2 ms.
 _MOST_WORDS = (512 << 10) // _WORD_BYTES
 _PLACES = 64
 _PLACE_WORDS = (4 << 10) // _WORD_BYTES
-# A record has at most so many words; so many behind each other are no accident.
+# The most words of a record, and the number of consecutive records that are no accident.
 _LONGEST_WORDS = 1 << 13
 _CHAIN = 8
 _MOST_KINDS = 1 << 7
 
 
 def closing_words(descriptor: int, path: str, default_path: str) -> str:
-    """Say how large a recording is, how many samples it has, and which command reads it.
+    """Return a sentence with a recording's size, its samples, and the command that reads it.
 
     Args:
         descriptor: the recording, complete.
-        path: what it is called.
+        path: of the recording.
         default_path: the recording that commands read by default.
     """
+    size = os.fstat(descriptor).st_size
+    parts = [f"{size >> 10} KiB" if size < 10 << 20 else f"{size >> 20} MiB"]
     count, is_exact = count_samples(descriptor)
-    parts = [_size(os.fstat(descriptor).st_size), *_samples(count, is_exact=is_exact)]
+    if count >= 0 and not is_exact:
+        unit = 10 ** max(0, len(str(count)) - 2)
+        parts.append(f"about {round(count / unit) * unit} samples")
+    elif count >= 0:
+        parts.append(pluralize(count, "sample"))
     file = ""
     if path != default_path:
         from prospect.shell import shell_operand  # noqa: PLC0415 - not for the usual name
@@ -55,12 +62,11 @@ def closing_words(descriptor: int, path: str, default_path: str) -> str:
 
 
 def count_samples(descriptor: int) -> tuple[int, bool]:
-    """Count the samples of a recording that this program wrote; up to where it is damaged.
+    """Count the samples of a recording that this program wrote, as far as it is undamaged.
 
     Returns:
-        how many, and whether each was counted: of a large one they are estimated from records at
-        places that are evenly spread. Those of packed records, and of perf's pipe mode, are not
-        counted: -1.
+        Their number, and whether it is exact: that of a large recording is estimated from records
+        at evenly spread places. It is -1 for packed records and perf's pipe mode.
     """
     if os.fstat(descriptor).st_size < _DATA_SECTION_AT + _DATA_SECTION.size:
         return 0, True
@@ -68,7 +74,7 @@ def count_samples(descriptor: int) -> tuple[int, bool]:
         if _PIPE_HEADER.unpack_from(data)[1] == _PIPE_HEADER.size:
             return -1, True
         begin, size = _DATA_SECTION.unpack_from(data, _DATA_SECTION_AT)
-        # The size is written at the end: a recording that was cut has none.
+        # The recorder writes the size at the end: a recording that was cut has none.
         size = size or len(data) - begin
         size = max(0, min(size, len(data) - begin)) // _WORD_BYTES * _WORD_BYTES
         with memoryview(data)[begin : begin + size] as part, part.cast("Q") as words:
@@ -77,11 +83,11 @@ def count_samples(descriptor: int) -> tuple[int, bool]:
             others = _ids_of_others(data)
             if len(words) <= _MOST_WORDS:
                 return _walk(words, 0, len(words), others)[0], True
-            return _estimated(words, others), False
+            return _estimate(words, others), False
 
 
 def _ids_of_others(data: mmap.mmap) -> frozenset[int]:
-    """Return the ids of events whose records are not samples: Python frames, and waits."""
+    """Return the ids of events whose records do not count: Python frames, and waits."""
     ids: set[int] = set()
     try:
         each, begin, size = _ATTRS.unpack_from(data, _ATTRS_AT)
@@ -98,8 +104,8 @@ def _ids_of_others(data: mmap.mmap) -> frozenset[int]:
     return frozenset(ids)
 
 
-def _estimated(words: memoryview, others: frozenset[int]) -> int:
-    """Return about how many samples there are, -1 if no place shows whole records."""
+def _estimate(words: memoryview, others: frozenset[int]) -> int:
+    """Return the approximate number of samples, -1 if no place has whole records."""
     samples = walked = 0
     for place in range(_PLACES):
         at = _first_record(words, (2 * place + 1) * len(words) // (2 * _PLACES))
@@ -109,7 +115,7 @@ def _estimated(words: memoryview, others: frozenset[int]) -> int:
 
 
 def _first_record(words: memoryview, begin: int) -> int:
-    """Return where a record begins from which several others follow each other."""
+    """Return the place of a record that several others follow."""
     for at in range(begin, min(begin + _LONGEST_WORDS, len(words))):
         end = at
         for _ in range(_CHAIN):
@@ -123,7 +129,7 @@ def _first_record(words: memoryview, begin: int) -> int:
 
 
 def _walk(words: memoryview, at: int, end: int, others: frozenset[int]) -> tuple[int, int]:
-    """Return how many samples begin before `end`, and where the record after them begins.
+    """Return the number of samples that begin before `end`, and the place of the next record.
 
     A sample's first word is the id of its event; samples of `others` do not count.
     """
@@ -137,19 +143,3 @@ def _walk(words: memoryview, at: int, end: int, others: frozenset[int]) -> tuple
             samples += not others or words[min(at + 1, len(words) - 1)] not in others
         at += size
     return samples, at
-
-
-def _samples(count: int, *, is_exact: bool) -> list[str]:
-    """Say how many samples there are, if that is known."""
-    if count < 0:
-        return []
-    if not is_exact:
-        unit = 10 ** max(0, len(str(count)) - 2)
-        return [f"about {round(count / unit) * unit} samples"]
-    return ["1 sample" if count == 1 else f"{count} samples"]
-
-
-def _size(count: int) -> str:
-    if count < 10 << 20:
-        return f"{count >> 10} KiB"
-    return f"{count >> 20} MiB"

@@ -1,10 +1,10 @@
 """Find the functions that --count-calls counts: patterns → places in files.
 
-Names are those of the symbol tables that reports use. Each file is opened once, and probed through
-the descriptor that was read.
+Names come from the symbol tables that reports use. Each file is opened once, and the kernel probes
+it through that descriptor.
 
-Source: "glibc-ld.so.cache1.1", ``sysdeps/generic/dl-cache.h`` of glibc 2.36, for where libraries
-are.
+Source: "glibc-ld.so.cache1.1", ``sysdeps/generic/dl-cache.h`` of glibc 2.36, for the places of
+libraries.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NAMED = (
     NameSource.GO_TABLE,
     NameSource.ENTRY_POINT,
 )
-# Unwinders know the frame of a signal by the bytes at its return address, which is this function.
+# Unwinders recognise the frame of a signal by the bytes at its return address, in this function.
 _NEVER = {b"__restore_rt", b"__restore"}
 _LOADERS = ("ld-linux", "ld-musl", "ld.so", "ld64")
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
@@ -64,13 +64,13 @@ _CACHE_X86_64 = 0x0303
 def counted_functions(
     patterns: Sequence[CallPattern], command: Sequence[str | bytes]
 ) -> Iterator[list[Function]]:
-    """Find the functions; their files are closed behind the context.
+    """Find the functions; their files stay open in the context.
 
     Args:
-        command: whose image is meant where a pattern names none.
+        command: has the image for patterns without one.
 
     Raises:
-        UsageError: an image or a function that is not there, or too many.
+        UsageError: there is no such image or function, or there are too many.
     """
     files: dict[str, int] = {}
     try:
@@ -94,7 +94,7 @@ def counted_functions(
 
 
 def _image_path(image: str, command: Sequence[str | bytes]) -> str:
-    """Return the path of an image as the kernel shows it in mappings."""
+    """Return the path that an image has in mappings."""
     name = os.fsdecode(command[0]) if command else ""
     own = shutil.which(name) or name
     if not image or fnmatch.fnmatchcase(os.path.basename(own), image):  # noqa: PTH119 - not a Path
@@ -112,7 +112,7 @@ def _image_path(image: str, command: Sequence[str | bytes]) -> str:
 
 
 def _library_path(image: str) -> str:
-    """Look a library up as the loader does, by its name, with or without a version."""
+    """Look up a library as the loader does, by its name, with or without a version."""
     for name, path in _cached_libraries(read_system_file("/etc/ld.so.cache")):
         if name == image or name.partition(".so")[0] == image:
             return path
@@ -130,9 +130,8 @@ def _cached_libraries(cache: bytes) -> Iterator[tuple[str, str]]:
     entries = entries[: len(entries) // _CACHE_ENTRY.size * _CACHE_ENTRY.size]
     for flags, key, value, _, hardware in _CACHE_ENTRY.iter_unpack(entries):
         if flags == _CACHE_X86_64 and not hardware:
-            yield tuple(  # type: ignore[misc]  # two of them
-                os.fsdecode(cache[place : cache.find(b"\0", place)]) for place in (key, value)
-            )
+            name = os.fsdecode(cache[key : cache.find(b"\0", key)])
+            yield name, os.fsdecode(cache[value : cache.find(b"\0", value)])
 
 
 def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Function]:
@@ -167,10 +166,9 @@ def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Functio
 def _is_function(
     start: NDArray[np.uint64], found: FoundImage, debug: DebugImage | None
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: at which addresses code begins, and not data among code.
+    """Return bool[n]: whether a function begins at an address, not data or a resolver.
 
-    The function that a resolver chooses at run time (STT_GNU_IFUNC) is not at the resolver's
-    address.
+    The function that a resolver (STT_GNU_IFUNC) chooses at run time is at another address.
     """
     tables = [read_symbols(found.image, name) for name in (b".symtab", b".dynsym")]
     tables.append(read_symbols(debug.image, b".symtab") if debug else None)
@@ -180,5 +178,5 @@ def _is_function(
         code.append(table.value[is_code])
         other.append(table.value[~is_code])
     known, strange = np.concatenate(code), np.concatenate(other)
-    # Symbols in neither come from unpacked debug data, which holds functions only.
+    # Symbols in neither come from unpacked debug data, which has only functions.
     return np.isin(start, known) | ~np.isin(start, strange)

@@ -1,6 +1,6 @@
 """`count_events`: run a command, or attach to processes, and count events meanwhile.
 
-Imported before the command starts, which every import delays: no heavy ones.
+It is imported before the command starts, so it imports nothing slow.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def count_events(
     """Count events while a command runs, or until processes or a signal end it.
 
     Args:
-        on_interval: is given each interval as it ends.
+        on_interval: takes each interval as it ends.
 
     Raises:
-        UsageError: options that contradict each other, or an unknown event.
+        UsageError: options contradict each other, or an event is unknown.
         CommandError: the command cannot be started.
         CaptureError: an event cannot be counted; the message says what to do.
     """
@@ -67,7 +67,7 @@ def count_events(
 
 
 def _check(options: CountOptions) -> None:
-    """Refuse what has no meaning."""
+    """Refuse options that contradict each other."""
     if options.pids and (options.cpus is not None or options.scope != FAMILY):
         raise UsageError("--pid counts processes: drop --cpu and -V")
     if options.cpus is not None and options.scope == ALONE:
@@ -107,7 +107,7 @@ class _Run:
     Attributes:
         events: rows of the report.
         limits: sentences about what could not be counted.
-        interrupted_by: the first signal that was to end it, 0 without.
+        interrupted_by: the first signal that ends it, 0 for none.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ def _pidfds(pids: tuple[int, ...]) -> Iterator[list[int]]:
 
 
 def _target(options: CountOptions, command: Command | None) -> CountTarget:
-    """Return whom to count."""
+    """Return the processes or CPUs to count."""
     with closing(CpuWatch()) as watch:
         online = watch.online
     if _is_system(options):
@@ -219,7 +219,7 @@ def _target(options: CountOptions, command: Command | None) -> CountTarget:
 
 
 def _target_text(options: CountOptions) -> str:
-    """Return who was counted, in words."""
+    """Return the counted processes or CPUs, in words."""
     words = " ".join(os.fsdecode(word) for word in options.command)
     who = ""
     if options.pids:

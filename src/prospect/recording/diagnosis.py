@@ -1,6 +1,6 @@
-"""What `prospect doctor` finds: what this user can profile here, why, and what would enable more.
+"""The findings of `prospect doctor`: what this user can profile here, why, and how to enable more.
 
-A `Diagnosis` follows from `Facts` alone, which `gather` collects from the kernel and /proc. The
+A `Diagnosis` follows from `Facts` only, which `gather` collects from the kernel and /proc. The
 rules are the kernel's: ``perf_event_paranoid`` and ``kptr_restrict`` in
 ``Documentation/admin-guide/sysctl/kernel.rst``, capabilities(7), perf_event_open(2).
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
 
 OK = "ok"
-NOTE = "note"  # worth knowing, and nothing to be done about
+NOTE = "note"  # needs no action
 LIMITED = "limited"
 FAILS = "fails"
 STATES = (OK, NOTE, LIMITED, FAILS)
@@ -39,7 +39,7 @@ STATUS_FINE = 0
 STATUS_LIMITED = 1
 STATUS_NOTHING = 2
 
-# Recording with its defaults is what is tried.
+# The tries use the defaults of a recording.
 _DEFAULTS = RecordOptions(command=())
 _WANTED_HZ = 1000
 _RUNTIMES = "functions of runtimes"
@@ -56,21 +56,21 @@ class Facts(Record):
 
     Attributes:
         plan: the events that recording would use, None if the kernel refuses all.
-        refusal: why it refuses.
+        refusal: the reason of the refusal.
         paranoid: kernel.perf_event_paranoid.
         max_sample_rate_hz: kernel.perf_event_max_sample_rate.
-        ring_kib: kernel.perf_event_mlock_kb, what a user may lock for each CPU's ring.
+        ring_kib: kernel.perf_event_mlock_kb, which a user may lock for each CPU's ring.
         sees_kernel_symbols: whether /proc/kallsyms shows addresses.
         sees_all_processes: whether mappings of other users' processes can be read.
-        container: what this runs in, "" for no container that shows.
+        container: the container in which this runs, "" if none is detected.
         is_filtered: whether a seccomp filter checks this process's system calls.
         open_files: the hard limit.
-        call_graphs: modes of ``--call-graph`` that events can be opened with.
-        has_nmis: whether hardware counters interrupt where interrupts are masked.
-        no_python: why functions of runtimes cannot be read by eBPF, "" where they can.
-        no_choice: why stacks cannot be recorded of some processes only, "" where they can.
-        no_memory: why they cannot be read from memory either, "" where they can.
-        only_started: whether they can be read from memory of what Prospect starts only.
+        call_graphs: the possible modes of ``--call-graph``.
+        has_nmis: whether hardware counters interrupt code that runs with interrupts off.
+        no_python: why eBPF cannot read functions of runtimes, "" if it can.
+        no_choice: why stacks cannot be recorded of some processes only, "" if they can.
+        no_memory: why functions of runtimes cannot be read from memory either, "" if they can.
+        only_started: whether this can read the memory only of processes that Prospect starts.
         has_tracers: whether another tracer's BPF programs are loaded.
     """
 
@@ -105,9 +105,9 @@ class Check(Record):
 
 
 class Diagnosis(Record):
-    """The table, what it amounts to (`status`, STATUS_*), and what would change it ("" nothing).
+    """The table, its conclusion (`status`, STATUS_*), and a `remedy`, "" for none.
 
-    `machine` says in words whose it is, and which user's.
+    `machine` describes the machine and the user in words.
     """
 
     machine: str
@@ -118,12 +118,12 @@ class Diagnosis(Record):
 
 
 def examine() -> Diagnosis:
-    """Ask this machine, as this user."""
+    """Examine this machine, as this user."""
     return diagnose(gather())
 
 
 def gather() -> Facts:
-    """Try what a recording would do, and read what explains the answers."""
+    """Try the steps of a recording, and read facts that explain the results."""
     plan, refusal = None, ""
     cpus: tuple[int, ...] = ()
     try:
@@ -161,7 +161,7 @@ def gather() -> Facts:
 
 
 def diagnose(facts: Facts) -> Diagnosis:
-    """Judge the facts; asks the machine nothing."""
+    """Judge the facts, without asking the machine."""
     if facts.plan is None:
         checks = (Check("events", FAILS, facts.refusal), *_surroundings(facts))
     else:
@@ -183,7 +183,7 @@ def diagnose(facts: Facts) -> Diagnosis:
 
 
 def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
-    """Say what the events that opened can see."""
+    """Return checks of what the possible events can see."""
     if plan.scope == SCOPE_SYSTEM:
         processes = Check("processes", OK, "every process on the system (-V 4)")
     else:
@@ -227,39 +227,46 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
 
 
 def _stacks_check(facts: Facts, plan: EventPlan) -> Check:
-    """Say of which processes stacks are recorded."""
-    name = "stacks"
+    """Return a check of the processes whose stacks are recorded."""
     if plan.scope != SCOPE_SYSTEM:
-        return Check(name, OK, "of COMMAND or -p, and their descendants")
+        return Check("stacks", OK, "of COMMAND or -p, and their descendants")
     if facts.no_choice:
-        return Check(name, NOTE, f"of every process: {facts.no_choice}")
-    return Check(name, OK, "of COMMAND or -p, and their descendants; with -V 4 of every process")
+        return Check("stacks", NOTE, f"of every process: {facts.no_choice}")
+    found = "of COMMAND or -p, and their descendants; with -V 4 of every process"
+    return Check("stacks", OK, found)
 
 
 def _runtimes_check(facts: Facts, plan: EventPlan) -> Check:
-    """Say how functions of runtimes are read; what only another kernel changes is a note."""
-    name = _RUNTIMES
+    """Return a check of the ways to read runtimes; a limit of the kernel itself is a note."""
     reason = facts.no_python
     if not reason and plan.scope != SCOPE_SYSTEM:
         reason = "only if every process is sampled"
     if not reason:
         beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
-        return Check(name, OK, f"of CPython, Ruby, PHP and Node, by eBPF{beside}")
-    is_a_matter_of_rights = facts.no_python in ("", NEEDS_RIGHTS)
-    state = LIMITED if is_a_matter_of_rights else NOTE
+        return Check(_RUNTIMES, OK, f"of CPython, Ruby, PHP and Node, by eBPF{beside}")
+    needs_rights = facts.no_python in ("", NEEDS_RIGHTS)
+    state = LIMITED if needs_rights else NOTE
     if facts.no_memory:
-        return Check(name, state, f"not read: {facts.no_memory}; by eBPF: {reason}")
+        return Check(_RUNTIMES, state, f"not read: {facts.no_memory}; by eBPF: {reason}")
     whose = "programs that Prospect starts" if facts.only_started else "your own processes"
     found = f"of CPython, Ruby, PHP and Node, of {whose}, from memory; by eBPF: {reason}"
-    return Check(name, state, found)
+    return Check(_RUNTIMES, state, found)
 
 
 def _surroundings(facts: Facts) -> tuple[Check, ...]:
-    """Say what else bounds a recording."""
+    """Return checks of other bounds on a recording."""
+    rate = Check("rate", NOTE, "unknown kernel limit")
+    if (limit_hz := facts.max_sample_rate_hz) is not None:
+        state = OK if limit_hz >= _WANTED_HZ else LIMITED
+        rate = Check("rate", state, f"up to {limit_hz} samples a second (-H)")
+    needed = files_needed(facts.cpus)
+    files = Check("open files", FAILS, f"{needed} needed, only {facts.open_files} allowed")
+    if facts.open_files == resource.RLIM_INFINITY or facts.open_files >= needed:
+        files = Check("open files", OK, f"{needed} needed, {facts.open_files} allowed")
     checks = [
         Check("paranoid", NOTE, f"kernel.perf_event_paranoid is {facts.paranoid}"),
-        _rate_check(facts.max_sample_rate_hz),
-        _files_check(facts),
+        rate,
+        files,
     ]
     if facts.ring_kib is not None:
         ring = f"{facts.ring_kib} KiB a CPU without privilege"
@@ -271,20 +278,6 @@ def _surroundings(facts: Facts) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def _rate_check(limit_hz: int | None) -> Check:
-    if limit_hz is None:
-        return Check("rate", NOTE, "unknown kernel limit")
-    state = OK if limit_hz >= _WANTED_HZ else LIMITED
-    return Check("rate", state, f"up to {limit_hz} samples a second (-H)")
-
-
-def _files_check(facts: Facts) -> Check:
-    needed = files_needed(facts.cpus)
-    if facts.open_files == resource.RLIM_INFINITY or facts.open_files >= needed:
-        return Check("open files", OK, f"{needed} needed, {facts.open_files} allowed")
-    return Check("open files", FAILS, f"{needed} needed, only {facts.open_files} allowed")
-
-
 def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:
     """Return the one command that helps most."""
     wrong = {check.name for check in checks if check.state in (LIMITED, FAILS)}
@@ -292,7 +285,7 @@ def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:
         return f"ulimit -Hn {files_needed(facts.cpus)}  (as root, in the shell that runs prospect)"
     if wrong == {"rate"}:
         return f"sudo sysctl kernel.perf_event_max_sample_rate={_WANTED_HZ}"
-    # Marks of a container are left in images too: only what root cannot do is its runtime's doing.
+    # Images also have marks of a container: only root's limits are certain to be the container's.
     if facts.user_id == 0 or facts.is_filtered:
         return _CONTAINER
     if wrong <= {"other users", _RUNTIMES}:
@@ -309,7 +302,7 @@ def _call_graph_check(modes: tuple[str, ...]) -> Check:
 
 
 def _possible_call_graphs(cpu: int) -> tuple[str, ...]:
-    """Try which callers in user space samples can carry."""
+    """Return the modes by which events with callers in user space can be opened."""
     periods_ns = clock_periods_ns(_DEFAULTS.frequency_hz, MOST_CLOCKS)
     found = []
     for mode in MODES:
@@ -336,7 +329,7 @@ def _has_capability(status: bytes, capability: int) -> bool:
 
 
 def _container() -> str:
-    """Name the container by the marks that runtimes leave."""
+    """Return the name of the container, by the marks of its runtime."""
     named = read_if_there("/run/systemd/container").decode(errors="replace").strip()
     if named:
         return named

@@ -1,4 +1,4 @@
-"""Make the document with which a recording describes itself, and what perf's own sections say.
+"""Make the document with which a recording describes itself, and the facts in perf's sections.
 
 docs/recording.md describes the document; `perfdata` writes the sections from `RecordingInfo`.
 """
@@ -31,12 +31,12 @@ CpuTimes = dict[str, list[int]]
 _KNOWN_AT_END = (
     *("interval_ns", "cpu_changes", "proc_stat", "recorder_rusage", "lost", "lost_by_cpu"),
     "lost_runtime_frames",
-    "processes",  # as many as there are: the records that follow name them too
+    "processes",  # may be many, and records have them too
 )
 
 
 class Interval(NamedTuple):
-    """When events were on, and what the kernel's accounting says of it.
+    """The time in which events were on, and the kernel's accounting of it.
 
     Attributes:
         begin_ns, end_ns: in CLOCK_MONOTONIC.
@@ -69,11 +69,10 @@ def describe_interval(
     background: Background,
     lost: Mapping[int, int],
 ) -> dict[str, Any]:
-    """Return what the document says of any interval, of a command or not.
+    """Return the part of the document for any interval, with a command or not.
 
     Args:
-        events: the events, open or closed.
-        background: what was found besides them.
+        events: open or closed.
         lost: id → samples that the kernel could not deliver.
     """
     plan = events.plan
@@ -117,12 +116,10 @@ def describe_interval(
 def early_document(
     options: RecordOptions, events: EventSet, background: Background, begin_ns: int
 ) -> dict[str, Any]:
-    """Return what of the document is known while recording goes on, for a file without its end.
+    """Return the part of the document that is known early, for a recording without an end.
 
     Args:
-        events: the events, open.
-        background: what was found besides them.
-        begin_ns: when the events were switched on.
+        begin_ns: the time at which the events were enabled.
     """
     interval = Interval(begin_ns, begin_ns, ({}, {}), ())
     document = describe_interval(options, events, interval, background, {})
@@ -143,10 +140,9 @@ def recording_info(
     extras: dict[str, Any],
     tracing_data: bytes = b"",
 ) -> RecordingInfo:
-    """Return what the feature sections that all readers know are to say.
+    """Return the facts for the feature sections that all readers know.
 
     Args:
-        background: what was found besides them.
         extras: the document; with "started_at", in seconds since 1970.
         tracing_data: formats of tracepoints among the events.
     """
@@ -174,20 +170,15 @@ def recording_info(
 
 
 def describe_files(rows: Iterable[ReadFile]) -> dict[str, list[Any]]:
-    """Return the rows with a build id as the recording keeps them; see docs/recording.md."""
+    """Return `mapped_files` of docs/recording.md: the rows with a build id."""
     known = [row for row in rows if row.build_id]
-    return {
-        "major": [row.major for row in known],
-        "minor": [row.minor for row in known],
-        "inode": [row.inode for row in known],
-        "since_ns": [row.since_ns for row in known],
-        "until_ns": [row.until_ns for row in known],
-        "build_id": [row.build_id.hex() for row in known],
-    }
+    names = ("major", "minor", "inode", "since_ns", "until_ns")
+    columns = {name: [getattr(row, name) for row in known] for name in names}
+    return columns | {"build_id": [row.build_id.hex() for row in known]}
 
 
 def build_ids_by_path(rows: Iterable[ReadFile]) -> tuple[BuildId, ...]:
-    """Return what HEADER_BUILD_ID is to say, which knows only paths: those that mean one file."""
+    """Return the build ids of paths that mean one file, for HEADER_BUILD_ID, which needs paths."""
     known: dict[bytes, set[bytes]] = {}
     for row in rows:
         known.setdefault(row.path, set()).add(row.build_id)

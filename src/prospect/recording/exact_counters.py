@@ -1,7 +1,7 @@
-"""Count exactly in the kernel, at the same time as it samples: system calls, calls of functions.
+"""Count system calls and calls of functions exactly in the kernel, while it samples.
 
-The counters are opened before the command is executed, and have the names that their documents have
-in the recording.
+The counters open before the exec of COMMAND, and have the names of their documents in the
+recording.
 """
 
 from __future__ import annotations
@@ -11,24 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from prospect.announcing import Announce
+    from prospect.capture.counting.syscall_counts import Counted
     from prospect.recording.opened_events import RecordOptions
-
-
-class Counted(Protocol):
-    """The result of counting: a document for the recording, and sentences on its limits."""
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The document for the recording."""
-        ...
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """Sentences about functions that were not counted."""
-        ...
 
 
 class ExactCounter(Protocol):
@@ -36,31 +22,27 @@ class ExactCounter(Protocol):
 
     def start(self) -> None:
         """Begin to count."""
-        ...
 
     def finish(self) -> Counted:
-        """Count no more, and return what was counted."""
-        ...
+        """Stop counting, and return the counts."""
 
 
 @contextmanager
 def exact_counters(
     options: RecordOptions, pid: int, warn: Announce
 ) -> Iterator[Mapping[str, ExactCounter]]:
-    """Open the counters that were asked for; behind the context nothing of them is left.
+    """Open the counters of the options, and close them at the end of the context.
 
     Args:
-        options: what to count, and in what command.
-        pid: of the process that will become it.
-        warn: called before COMMAND runs, with what counting may cost it.
+        pid: of the process that will become COMMAND.
+        warn: called before COMMAND runs, with the possible cost of counting.
 
     Raises:
         UsageError: there is no such function.
-        CaptureError: this kernel or this user cannot count.
+        CaptureError: the kernel refuses.
     """
     with ExitStack() as stack:
         counters: dict[str, ExactCounter] = {}
-        # Each import delays the command's start: import only where needed.
         if options.count_syscalls:
             from prospect.capture.counting.syscall_counts import SyscallCounter  # noqa: PLC0415 - COMMAND waits for it
 

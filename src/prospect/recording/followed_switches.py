@@ -1,9 +1,8 @@
 """The programs that record switches and wake-ups of followed threads, for one recording.
 
 ``--wall`` and ``--off-cpu`` use them. Without them, and in an ``--off-cpu`` recording of the whole
-machine, the kernel's own records have the switches of every thread. The latter has its wake-ups by
-the programs anyway: they know that a packet to this machine is the doing of the thread that
-sends it.
+machine, the kernel's own records have the switches of every thread. The latter still gets wake-ups
+from the programs, which attribute a packet to this machine to the thread that sends it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class SwitchPrograms(Closing):
-    """The programs of a recording, if this kernel and this user can have them.
+    """The programs of a recording, if the kernel permits them.
 
     Attributes:
-        bytes_a_second: how many bytes a second the switches of a busy CPU take in its ring.
+        bytes_a_second: of the switches of a busy CPU.
     """
 
     bytes_a_second = SWITCH_TIMES_BYTES_A_SECOND
@@ -35,7 +34,7 @@ class SwitchPrograms(Closing):
         """Load the programs.
 
         Args:
-            every_thread: for every thread, not only those that are followed.
+            every_thread: whether to record every thread, not only those that are followed.
             has_stacks: whether another event samples the stacks of threads that leave their CPU.
         """
         self._has_stacks = has_stacks
@@ -50,18 +49,19 @@ class SwitchPrograms(Closing):
             self.close()
 
     def planned(self, plan: EventPlan, cpu: int) -> EventPlan:
-        """Return a plan with the events of switches; `cpu` is one that is online."""
+        """Return a plan with the events of switches; `cpu` is online."""
         if self._has_stacks:
             return plan
         return with_switch_times(plan, cpu, self._loaded, self._obstacle)
 
     def beside_stacks(self, plan: EventPlan) -> tuple[ChosenEvent, ...]:
-        """Return the events of the programs for a plan that has stacks of switches; () if none."""
-        is_theirs = self._loaded is not None and plan.scope == SCOPE_SYSTEM
-        return self._loaded.events(plan) if self._loaded is not None and is_theirs else ()
+        """Return the events of the programs, if any, for a plan that has stacks of switches."""
+        if self._loaded is None or plan.scope != SCOPE_SYSTEM:
+            return ()
+        return self._loaded.events(plan)
 
     def start(self, events: EventSet, pids: tuple[int, ...], command_pid: int) -> None:
-        """Follow these processes, or else COMMAND, with the events that were opened.
+        """Follow these processes, or COMMAND if there are none, with open events.
 
         Raises:
             OSError: the kernel refused.
@@ -73,13 +73,13 @@ class SwitchPrograms(Closing):
             self._is_started = True
 
     def finish(self) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Record no more; return what was not recorded, and what the recording keeps of it."""
+        """Stop recording; return sentences on missing records, and facts for the recording."""
         if self._loaded is None or not self._is_started:
             return (), {}
         return self._loaded.finish()
 
     def close(self) -> None:
-        """Let go of the programs."""
+        """Remove the programs."""
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None

@@ -1,6 +1,6 @@
 """Follow a recording from the command's start to the end of the file.
 
-Prospect adds the JSON document of `document` to the format; docs/recording.md describes it.
+The file also has the JSON document of `document`, which docs/recording.md describes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 _SIGNALLED = 128
 
 
-# Parts of a run's description that may be big, the most useful last, and their replacements.
+# Parts of a run's description that may be big, the most useful last, and sentences if they are
+# dropped.
 _BIG_KEYS = {
     "memory_maps": "memory maps were not kept",
     "jit_files": "files with names of JIT code were not copied",
@@ -61,12 +62,11 @@ class RecordingResult(NamedTuple):
     """The end of the command and of the recording.
 
     Attributes:
-        exit_status: the command's, as a shell shows it; 128 + the signal that ended the interval
-            where the command outlived it.
-        cut: why the file does not hold all of it, in a sentence that is one of `limits` too; ""
-            where it does.
-        interrupted_by: the signal that was to end the interval, 0 without.
-        limits: sentences about what could not be recorded.
+        exit_status: the command's, as in a shell; 128 + the signal that ended the interval if the
+            command outlived it.
+        cut: a sentence, also in `limits`, on why the file is incomplete; "" if it is complete.
+        interrupted_by: the signal that ended the interval, 0 for none.
+        limits: sentences about missing parts.
         counters: Prospect's counters of the run.
     """
 
@@ -78,7 +78,7 @@ class RecordingResult(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether what the file holds is no whole profile."""
+        """Whether the file is incomplete."""
         return bool(self.cut)
 
     @property
@@ -88,15 +88,15 @@ class RecordingResult(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A recording whose command has just been started.
+    """A recording whose command has just started.
 
     Attributes:
         started_at: in seconds since 1970.
         command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
-        switches: the programs that record switches, None without.
-        limits: sentences about what could not be started.
-        python: gives what reads Python frames, None as long as there were none to read.
-        java: gives what reads JVMs, in the same way.
+        switches: the programs that record switches, None for none.
+        limits: sentences about parts that could not be started.
+        python: returns the reader of Python frames, None as long as there is none.
+        java: returns the reader of JVMs, None as long as there is none.
     """
 
     options: RecordOptions
@@ -116,7 +116,7 @@ class Started(NamedTuple):
 
 
 def follow(started: Started) -> RecordingResult:
-    """Record until the command ends or somebody ends the interval, and finish the file.
+    """Record until the command ends or a signal comes, and finish the file.
 
     Raises:
         CommandError: the command could not be executed.
@@ -144,7 +144,7 @@ def follow(started: Started) -> RecordingResult:
             jit_files.look()
         python, java = started.python(), started.java()
         readers = [reader for reader in (python, java) if reader]
-        # All come to their ends at the same time.
+        # All of them finish at the same time.
         for child in (mapped_files.reader, jit_files, *readers):
             child.stop()
         for reader in readers:
@@ -156,28 +156,18 @@ def follow(started: Started) -> RecordingResult:
         limits, of_switches = started.switches.finish() if started.switches else ((), {})
         counted = {key: counter.finish() for key, counter in started.counters.items()}
         result = _sum_up(events, loop, background, command, started.sink.bytes_written)
-        result = result._replace(
-            limits=(
-                *result.limits,
-                *started.limits,
-                *jit_files.limits,
-                *mapped_files.limits,
-                *limits,
-            )
-        )
+        limits = (*started.limits, *jit_files.limits, *mapped_files.limits, *limits)
         for part in (*counted.values(), *readers):
-            result = result._replace(limits=(*result.limits, *part.limits))
+            limits += tuple(part.limits)
+        result = result._replace(limits=(*result.limits, *limits))
         extras = _describe_run(options, result, events, loop, background)
         extras |= {key: counter.document for key, counter in counted.items()}
         extras |= _describe_command(options, command)
         extras["started_at"] = started.started_at
         if python:
             extras["dropped_share"] = python.dropped_share
-        extras["recorder_pids"] = [
-            *recorder_pids,
-            *jit_files.pids[1:],
-            *mapped_files.child_pids,
-        ]
+        pids = [*recorder_pids, *jit_files.pids[1:], *mapped_files.child_pids]
+        extras["recorder_pids"] = pids
         for of_child in (one.used_s for one in (mapped_files.reader, jit_files, *readers)):
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
@@ -190,7 +180,7 @@ def follow(started: Started) -> RecordingResult:
 
 
 def _calls_before(options: RecordOptions) -> dict[str, Any]:
-    """Return the calls that threads are in, if waits of threads from before are recorded."""
+    """Return the calls that threads are in, if the recording has waits of older threads."""
     if not (options.off_cpu or options.wall) or (options.command and not options.pids):
         return {}
     return {"calls_before": calls_before(options.pids)}
@@ -203,11 +193,12 @@ def _written(
     result: RecordingResult,
     extras: dict[str, Any],
 ) -> RecordingResult:
-    """Write what is known of the run behind the records."""
+    """Write the description of the run after the records."""
     if started.sink.keeps_records:
         read_files = _mended(started, read_files, result)
     extras["mapped_files"] = describe_files(read_files)
-    info = _info(started.options, started.events, background, extras)
+    options, events = started.options, started.events
+    info = recording_info(options, events, background, extras, tracing_data(options, events))
     info = info._replace(build_ids=(*info.build_ids, *build_ids_by_path(read_files)))
     if started.mapped_files.copies:
         from prospect.recording.sampled_images import sampled_images  # noqa: PLC0415 - few recordings have copies
@@ -231,7 +222,7 @@ def _written(
 def _mended(
     started: Started, read_files: list[ReadFile], result: RecordingResult
 ) -> list[ReadFile]:
-    """Repair records, drop mappings of others that no sample needs; return the files left."""
+    """Repair records, drop other processes' mappings without samples; return the files left."""
     from prospect.recording.mending import mend_records  # noqa: PLC0415 - at the end
 
     options, fd, begin = started.options, started.output_fd, started.writer.data_offset
@@ -244,9 +235,9 @@ def _mended(
     has_others = started.events.plan.scope == SCOPE_SYSTEM and not options.of_all
     if result.is_cut or not (has_others and (options.pids or options.command)):
         return read_files
-    if options.images != "packed":  # nobody keeps the recording
+    if options.images != "packed":  # the recording will not be kept
         return read_files
-    from prospect.recording.unsampled_mappings import drop_unsampled_mappings  # noqa: PLC0415 - only if it stays
+    from prospect.recording.unsampled_mappings import drop_unsampled_mappings  # noqa: PLC0415 - only if it is kept
 
     files = drop_unsampled_mappings(fd, begin, events, options.pids or (started.command.pid,))
     if files is None:
@@ -257,7 +248,7 @@ def _mended(
 def _finish(
     writer: RecordingWriter, info: RecordingInfo, result: RecordingResult
 ) -> RecordingResult:
-    """Write what describes the run, on a full disk without what may be big in it."""
+    """Write the description of the run, on a full disk without its big parts."""
     try:
         writer.finish(info, info.events)
     except RecordingError as error:
@@ -268,13 +259,13 @@ def _finish(
             return _finish(writer, info, result._replace(limits=tuple(limits)))
         big = next((key for key in _BIG_KEYS if key in info.extras), "")
         if not big:
-            # The file stays readable; what is missing is what describes the run.
+            # The file stays readable; only the description is missing.
             limit = f"{error}: the description of the run is missing."
             return result._replace(limits=(*result.limits, limit), cut=limit)
         result = result._replace(limits=(*result.limits, f"{error}: {_BIG_KEYS[big]}."))
         extras = {key: value for key, value in info.extras.items() if key != big}
         extras["limits"] = list(result.limits)
-        # Without the build ids of mapped files, which are as many in their own section.
+        # The section of build ids is as big as `mapped_files`.
         build_ids = tuple(one for one in info.build_ids if big != "mapped_files" or _is_system(one))
         return _finish(writer, info._replace(extras=extras, build_ids=build_ids), result)
     return result
@@ -338,7 +329,7 @@ def _describe_command(options: RecordOptions, command: Command | Attached) -> di
 
 def _describe_cost(options: RecordOptions, plan: EventPlan) -> dict[str, float]:
     if options.events:
-        return {}  # each costs something else, and what is not known
+        return {}  # each event has another, unknown cost
     from prospect.recording.sampling_cost import describe_cost  # noqa: PLC0415 - not of all
 
     return describe_cost(plan, use_cache=options.use_cache)
@@ -359,10 +350,3 @@ def _describe_run(
         "limits": list(result.limits),
         "counters": result.counters,
     }
-
-
-def _info(
-    options: RecordOptions, events: EventSet, background: Background, extras: dict[str, Any]
-) -> RecordingInfo:
-    formats = tracing_data(options, events)
-    return recording_info(options, events, background, extras, formats)

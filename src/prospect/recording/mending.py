@@ -1,7 +1,7 @@
-"""Repair records that the kernel wrote wrong, so that perf reads them as well.
+"""Repair records that the kernel wrote wrong, so that perf reads them too.
 
-The records of another machine are repaired here after they have arrived: there they leave memory as
-fast as the connection takes them.
+Records of another machine are repaired here, after their arrival: there they leave memory as fast
+as the connection takes them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> None:
-    """Put right what can be; the rest stays as it is.
+    """Repair records if possible.
 
     Args:
         fd: a regular file.
-        begin: where its first record is.
-        end: where its last one ends.
+        begin: the place of its first record.
+        end: the end of its last one.
     """
     try:
         with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)) as again:
@@ -39,7 +39,7 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
 
 
 def mend_in_memory(records: bytearray, events: Sequence[EventDescription]) -> None:
-    """Put right whole records before they are packed, after which they cannot be found."""
+    """Repair whole records before they are packed, after which this is impossible."""
     from prospect.perfdata.leaked_bits import clear_bits_in_memory  # noqa: PLC0415 - only with -z
 
     if not records:
@@ -60,16 +60,14 @@ def _mend(data: Records, begin: int, events: Sequence[EventDescription]) -> None
 
 
 def mend_file(fd: int) -> None:
-    """Do that in a whole recording, which says itself where its records are."""
-    from prospect.perfdata.file_header import read_events, read_file_header  # noqa: PLC0415 - what this machine records is not whole yet
+    """Repair the records of a complete recording."""
+    from prospect.perfdata.file_header import read_events, read_file_header  # noqa: PLC0415 - not for this machine's recordings
 
-    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        file = memoryview(mmap.mmap(again, 0, prot=mmap.PROT_READ))
-        header = read_file_header(file, "<")
-        events = read_events(file, header, [])
-    except (OSError, ValueError, RecordingError):  # the report says why
-        return
-    finally:
-        os.close(again)
+    with Descriptor(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)) as again:
+        try:
+            file = memoryview(mmap.mmap(again, 0, prot=mmap.PROT_READ))
+            header = read_file_header(file, "<")
+            events = read_events(file, header, [])
+        except (OSError, ValueError, RecordingError):  # the report says why
+            return
     mend_records(fd, header.data.offset, sum(header.data), events)

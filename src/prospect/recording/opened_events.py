@@ -1,8 +1,7 @@
-"""Open the events of every CPU that a recording needs, and choose its rate and periods.
+"""Choose a recording's rate and periods, and open its events on every CPU.
 
-`recording` uses it to follow a command, and live sessions, which follow none.
-
-Imported before the command starts, which every import delays: no heavy ones.
+Recordings of a command and live sessions use it. It is imported before the command starts, so it
+imports nothing slow.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
     from prospect.recording.followed_switches import SwitchPrograms
 
-# The words before COMMAND take a good part of this.
+# The description of the run takes a good part of this.
 LEAST_MAX_BYTES = 1 << 20
-# Where frames are read from memory; eBPF reads those of x86-64 only.
+# Machines on which frames are read from memory; eBPF reads them on x86-64 only.
 _PYTHON_MACHINES = ("x86_64", "aarch64")
 _KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
-# A ring holds a second of samples; with copies of stacks so many if CPUs are scarce.
+# A ring has room for a second of samples; for so many with copies of stacks if CPUs are scarce.
 _CROWDED_S = 4
-# Linux 5.17 fills offsets of its structures into programs.
+# Linux 5.17 writes offsets of its structures into programs.
 _OLDEST_FILTERING_LINUX = (5, 17)
 _FILTERED_MACHINES = ("x86_64", "aarch64")
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
@@ -67,18 +66,18 @@ class RecordOptions(RecordingOptions):
     """The events to record, and their processes.
 
     Attributes:
-        command: the words of the command; none to record as long as `pids` or `for_s` say, or
-            until a signal.
-        command_line: the recorder's own argument vector, kept in the recording.
+        command: the words of the command; none to record until the end of `pids` or `for_s`, or a
+            signal.
+        command_line: the recorder's argument vector, for the recording.
         tids: threads to follow, with those that they start, instead of `pids`; without a command.
-        periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
-        use_cache: whether the cost of a sample is kept for the next recording.
+        periods_ns: the timers' periods, instead of a rate; they may be equal.
+        use_cache: whether to keep the cost of a sample for the next recording.
         default_callers: whether samples have callers in user space if `call_graph` is empty.
-        wakers: whether `off_cpu` records who ended each wait.
-        in_parts: whether records are read in parts, each as a recording of its own.
-        images: whether the recording keeps files with samples that may be gone later: "raw", or
-            "packed" as the recording stays; "" for not.
-        kubelet: the URL of a kubelet's pods that names containers, of live sessions; "" for none.
+        wakers: whether `off_cpu` records the thread that ended each wait.
+        in_parts: whether each part of the records is read as a recording of its own.
+        images: whether to keep files with samples that may be gone later: "raw"; "packed" if the
+            recording will be kept; "" to keep none.
+        kubelet: the URL of a kubelet's pods, for names of containers in live sessions; "" for none.
     """
 
     command: tuple[str | bytes, ...] = ()
@@ -94,11 +93,11 @@ class RecordOptions(RecordingOptions):
 
 
 def with_rate(options: RecordOptions) -> RecordOptions:
-    """Return the options with the rate and the periods that the others amount to.
+    """Return the options with the rate and the periods that follow from the others.
 
     Raises:
         UsageError: this kernel cannot follow them.
-        CaptureError: what a sample costs cannot be measured.
+        CaptureError: the cost of a sample cannot be measured.
     """
     if options.periods_ns:
         check_periods(options.periods_ns)
@@ -129,16 +128,16 @@ def open_events(
     cpus: tuple[int, ...],
     switches: SwitchPrograms | None = None,
 ) -> EventSet:
-    """Open the best events on all CPUs; the timer where the hardware counter is not on each.
+    """Open the best events on all CPUs; timers if not every CPU has the hardware counter.
 
     Args:
-        pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
-            whole system will do.
+        pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK to accept
+            only the whole system.
         cpus: those online.
-        switches: the programs of ``wall`` or ``off_cpu``, None without these.
+        switches: the programs of ``wall`` or ``off_cpu``, None for none.
 
     Raises:
-        CaptureError: that cannot be; says what to do.
+        CaptureError: the kernel refuses; says what to do.
     """
     attaches = bool(options.pids or options.tids)
     pid = os.getpid() if attaches else pid
@@ -186,7 +185,7 @@ def open_events(
 
 
 def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
-    """Return how many bytes a second the samples of a busy CPU take in its ring."""
+    """Return the bytes a second of a busy CPU's samples."""
     bytes_a_second = options.frequency_hz * sample_bytes(plan.with_callers)
     if options.events:
         from prospect.capture.events.event_opening import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
@@ -203,14 +202,14 @@ def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
 
 
 def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
-    """Return the plan with room for Python frames, if they are wanted and can be read here."""
+    """Return the plan with an event for Python frames, if wanted and possible here."""
     machine = os.uname().machine
     if options.python == "never" or machine not in _PYTHON_MACHINES:
         return plan
     plan = with_python_frames(plan)
     if _reads_by_ebpf(plan):
         return plan
-    wakes = not (options.off_cpu or options.events) and bool(_from_memory(options))
+    wakes = not (options.off_cpu or options.events) and bool(_read_from_memory(options))
     return plan._replace(reads_memory=True, wakes_at_samples=wakes)
 
 
@@ -223,31 +222,31 @@ def _reads_by_ebpf(plan: EventPlan) -> bool:
     )
 
 
-def _from_memory(options: RecordOptions) -> set[int]:
-    """Return the runtimes that are recorded and may be read from memory, as far as is known now."""
+def _read_from_memory(options: RecordOptions) -> set[int]:
+    """Return the runtimes of COMMAND and the attached processes that are read from memory."""
     from prospect.capture.machine.runtime_processes import run_from_memory  # noqa: PLC0415 - not by root
 
     return run_from_memory(options.command, options.pids)
 
 
 def _needs_copies(options: RecordOptions, plan: EventPlan) -> bool:
-    """Return whether functions of a runtime are read from copies of stacks only."""
+    """Return whether reading a runtime needs copies of stacks."""
     is_by_memory = options.python != "never" and not _reads_by_ebpf(plan)
-    return is_by_memory and V8 in _from_memory(options)
+    return is_by_memory and V8 in _read_from_memory(options)
 
 
 def _with_chosen_processes(options: RecordOptions, plan: EventPlan) -> EventPlan:
-    """Return the plan with stacks of the wanted processes alone, if this kernel can choose them.
+    """Return the plan with stacks of the wanted processes only, if this kernel can choose them.
 
-    If every process is wanted, programs are only of use for stacks of waits, whose pieces they
+    If every process is wanted, programs are only useful for stacks of waits, whose pieces they
     record once. A part of a live session has no pieces of the part before.
     """
     is_of_all = options.of_all or not (options.command or options.pids)
     has_reason = not is_of_all or (options.off_cpu and not options.in_parts)
-    has_grids = plan.scope == SCOPE_SYSTEM and plan.clock == CLOCK_TIMER
-    # The periods tell the program which clock has ticked.
+    has_timers = plan.scope == SCOPE_SYSTEM and plan.clock == CLOCK_TIMER
+    # The program recognises a clock by its period.
     are_different = len(set(plan.periods)) == len(plan.periods)
-    if options.events or not (has_reason and has_grids and are_different) or filter_obstacle():
+    if options.events or not (has_reason and has_timers and are_different) or filter_obstacle():
         return plan
     plan = plan._replace(may_filter=True, of_every_process=is_of_all)
     if is_of_all:
@@ -258,7 +257,7 @@ def _with_chosen_processes(options: RecordOptions, plan: EventPlan) -> EventPlan
 def filter_obstacle() -> str:
     """Return why stacks cannot be recorded of some processes only; "" if they can.
 
-    It only looks: programs are loaded once COMMAND runs.
+    This only checks conditions: the programs are loaded once COMMAND runs.
     """
     return next(_filter_obstacles(), "")
 
@@ -281,7 +280,7 @@ def _filter_obstacles() -> Iterator[str]:
 
 
 def _is_crowded(cpus: int) -> bool:
-    """Return whether more threads want a CPU than there are: the recorder may wait for seconds."""
+    """Return whether more threads than CPUs are runnable: the recorder may wait for seconds."""
     fields = read_if_there("/proc/loadavg").split()
     running = fields[3].partition(b"/")[0] if len(fields) > 3 else b""
     return running.isdigit() and int(running) > cpus
@@ -290,7 +289,7 @@ def _is_crowded(cpus: int) -> bool:
 def _plan_of_clocks(
     options: RecordOptions, pid: int, cpus: tuple[int, ...], *, allow_hardware: bool
 ) -> EventPlan:
-    """Return the plan of the clocks, with the callers that are asked for or usual."""
+    """Return the plan of the clocks, with the chosen or default callers."""
 
     def plan_with(call_graph: CallGraph) -> EventPlan:
         return choose_events(
@@ -311,7 +310,7 @@ def _plan_of_clocks(
 
 
 def _may_load_programs() -> bool:
-    """Whether this process may have eBPF read memory at its samples; capabilities(7)."""
+    """Return whether this process may load eBPF programs that read memory; capabilities(7)."""
     if os.geteuid() == 0:
         return True
     _, _, rest = read_if_there("/proc/self/status").partition(b"\nCapEff:\t")
@@ -320,7 +319,7 @@ def _may_load_programs() -> bool:
 
 
 def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: int) -> EventPlan:
-    """Return the plan with the events that were asked for instead of clocks, if any were."""
+    """Return the plan with the events of ``--event`` instead of clocks, if there are any."""
     if not options.events:
         return plan
     from prospect.capture.events.event_opening import with_sampled_events  # noqa: PLC0415 - rarely asked for
@@ -331,7 +330,7 @@ def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: 
 
 
 def tracing_data(options: RecordOptions, events: EventSet) -> bytes:
-    """Return the formats of the tracepoints among the events, empty without any."""
+    """Return the formats of the tracepoints among the events, empty for none."""
     if not (options.events or options.off_cpu or options.wall):
         return b""
     from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - rarely asked for

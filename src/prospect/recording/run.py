@@ -1,8 +1,7 @@
-"""`record`: run a command, or attach to processes, and write what the machine did meanwhile.
+"""`record`: run a command, or attach to processes, and record the machine meanwhile.
 
-The module has what happens before the command starts; `interval` goes on from there.
-
-Imported before the command starts, which every import delays: no heavy ones.
+The module does the work before the command starts, so it imports nothing slow. `interval`
+continues from there.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from prospect.recording.opened_events import RecordOptions
 
 # Room before the records: for sentences on limits and the like, for ids with their CPUs in JSON
-# and again in EVENT_DESC, for characters that JSON may have to spell out.
+# and in EVENT_DESC, for characters that JSON may have to escape.
 _EARLY_BYTES = 6144
 _EARLY_BYTES_AN_ID = 48
 _EARLY_BYTES_A_CHARACTER = 8
@@ -56,18 +55,18 @@ def record(
     warn: Announce | None = None,
     sink: Callable[[int, int], RecordSink] = RecordSink,
 ) -> RecordingResult:
-    """Run a command, or watch who runs already, and record all that the kernel lets this user see.
+    """Run a command, or watch running processes, and record all that this user may see.
 
     Args:
         output_fd: a regular file, opened for writing; the caller closes it.
-        warn: called before COMMAND runs, with what the recording may cost it.
-        sink: makes what takes the records, of the file and the most bytes that it may take.
+        warn: called before COMMAND runs, with the possible cost of the recording.
+        sink: makes the sink of the records, from the file and its bound in bytes.
 
     Raises:
-        UsageError: an option that this kernel or this machine cannot follow, or options that
-            contradict each other.
+        UsageError: this kernel or this machine cannot follow an option, or options contradict
+            each other.
         CommandError: the command cannot be started.
-        CaptureError: no event can be opened, or a process is not there; the message says what
+        CaptureError: no event can be opened, or a process does not exist; the message says what
             to do.
         RecordingError: the file cannot be written at all.
     """
@@ -155,7 +154,7 @@ def _record(
 
 
 def _check_target(options: RecordOptions) -> None:
-    """Refuse what has no meaning together."""
+    """Refuse options that contradict each other."""
     if options.command and options.for_s is not None:
         raise UsageError("COMMAND is recorded until it ends: drop it, or drop --for")
     if options.count_calls and (options.pids or not options.command):
@@ -167,7 +166,7 @@ def _check_target(options: RecordOptions) -> None:
 
 
 def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached:
-    """Return what the interval begins and ends with; COMMAND waits for its release."""
+    """Return COMMAND, which waits for its release, or the processes that end the interval."""
     if options.command and not options.pids:
         return Command(options.command, signals)
     from prospect.capture.loop.attached import Attached  # noqa: PLC0415 - not for a command
@@ -182,12 +181,11 @@ def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached
 def _mapped_files(
     options: RecordOptions, events: EventSet, watch: CpuWatch, command_pid: int
 ) -> MappedFiles:
-    finds_python = bool(events.python_ids())  # there is room for what is read of it
     return MappedFiles(
         events.tasks,
         watch.online,
         command_pid,
-        finds_python=finds_python,
+        finds_python=bool(events.python_ids()),
         attached=options.pids,
         copies=bool(options.images),
         of_all=options.of_all,
@@ -195,13 +193,13 @@ def _mapped_files(
 
 
 class _ChosenProcesses(Closing):
-    """The programs that choose of which processes stacks are recorded, if any do.
+    """The programs that choose the processes whose stacks are recorded, if needed.
 
-    COMMAND waits for them if stacks were asked for. Stacks by default begin some ms after COMMAND.
+    COMMAND waits for them if options ask for stacks. Default stacks begin a few ms after COMMAND.
 
     Attributes:
-        filter: the programs; None without.
-        limits: a sentence if there are none that should be there.
+        filter: the programs; None for none.
+        limits: a sentence if the kernel refuses them.
     """
 
     def __init__(self, events: EventSet) -> None:
@@ -211,15 +209,15 @@ class _ChosenProcesses(Closing):
         self.limits: tuple[str, ...] = ()
 
     def close(self) -> None:
-        """Let it go."""
+        """Remove the programs."""
         if self.filter:
             self.filter.close()
 
     def start(self, pids: tuple[int, ...], *, hurries: bool = False) -> None:
-        """Record stacks of these processes and their descendants from now on, if it takes that.
+        """Record stacks of these processes and their descendants from now on, if needed.
 
         Args:
-            hurries: whether this comes before all others that want a CPU: COMMAND runs.
+            hurries: whether to do this with the highest priority, because COMMAND runs.
         """
         self._pids = pids
         if not self._events.plan.filters or self.filter or self.limits:
@@ -235,7 +233,7 @@ class _ChosenProcesses(Closing):
         _set_priority(usual)
 
     def for_python(self) -> ProcessFilter | None:
-        """Return the programs for Python frames of these processes; None to read those of all."""
+        """Return the programs for Python frames of these processes; None for every process."""
         if not self.filter and self._events.plan.may_filter:
             try:
                 self.filter = self._started()
@@ -267,11 +265,11 @@ def _set_priority(nice: int) -> None:
     try:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
     except OSError:
-        return  # without CAP_SYS_NICE it takes its turn
+        return  # without CAP_SYS_NICE
 
 
 class _RuntimeFrames(Closing):
-    """The reader of Python frames, loaded and started once Python runs."""
+    """The reader of Python frames, which starts once Python runs."""
 
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
         self._events = events
@@ -279,14 +277,14 @@ class _RuntimeFrames(Closing):
         self.frames: RuntimeFrames | MemoryFrames | None = None
 
     def close(self) -> None:
-        """Let it go."""
+        """End the reader."""
         if self.frames:
             self.frames.close()
 
     def start(
         self, loop: DrainLoop, python_fd: int, command_pid: int, chosen: _ChosenProcesses
     ) -> None:
-        """Start it if COMMAND is Python, or have the loop do it: `MappedFiles.python_fd`."""
+        """Start the reader if COMMAND is Python, or when `MappedFiles.python_fd` is readable."""
         self._chosen = chosen
         if python_fd < 0:
             return
@@ -317,19 +315,19 @@ class _RuntimeFrames(Closing):
 
 
 class _JavaFunctions(Closing):
-    """The reader of JVMs, loaded and started once there is one."""
+    """The reader of JVMs, which starts once there is one."""
 
     def __init__(self, events: EventSet) -> None:
         self._events = events
         self.functions: JavaFunctions | None = None
 
     def close(self) -> None:
-        """Let it go."""
+        """End the reader."""
         if self.functions:
             self.functions.close()
 
     def watch(self, loop: DrainLoop, jvms_fd: int) -> None:
-        """Have the loop start it, once there is something in `MappedFiles.jvms_fd`."""
+        """Start the reader when `MappedFiles.jvms_fd` is readable."""
         loop.watch(jvms_fd, lambda: self._begin(jvms_fd))
 
     def _begin(self, jvms_fd: int) -> None:
@@ -342,7 +340,7 @@ class _JavaFunctions(Closing):
 
 
 class _SwitchPrograms:
-    """The programs of --wall, or of --off-cpu for a user that may have them; None without."""
+    """The programs of --wall or --off-cpu; None if the options do not need them."""
 
     def __init__(self, options: RecordOptions) -> None:
         self._is_wanted = options.wall or (options.off_cpu and options.wakers)
@@ -377,7 +375,7 @@ class _NoCounters:
 def _exact_counters(
     options: RecordOptions, pid: int, warn: Announce | None
 ) -> AbstractContextManager[Mapping[str, ExactCounter]]:
-    """Open the counters that were asked for."""
+    """Open the counters of the options."""
     if not (options.count_syscalls or options.count_calls):
         return _NoCounters()
     from prospect.announcing import silent  # noqa: PLC0415 - only where calls are counted
@@ -387,7 +385,7 @@ def _exact_counters(
 
 
 def _early_size_bytes(options: RecordOptions, events: EventSet) -> int:
-    """Return how much room the early document and short feature sections take, or more."""
+    """Return an upper bound on the size of the early document and short feature sections."""
     words = sum(map(len, (*options.command, *options.command_line)))
     ids = sum(len(event.ids) for event in events.descriptions())
     size = _EARLY_BYTES + _EARLY_BYTES_AN_ID * ids + _EARLY_BYTES_A_CHARACTER * words

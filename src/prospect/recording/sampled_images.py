@@ -1,7 +1,8 @@
-"""Choose the copies of mapped files that a recording keeps: those that records lead to.
+"""Choose the copies of mapped files that a recording keeps: those with addresses in records.
 
 A file is kept if any word of the records is an address in one of its mappings: of a sample, its
-call chain, its registers or its copy of a stack. So none is missed that names or callers need.
+call chain, its registers or its copy of a stack. So names and callers have all files that they
+need.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapped_files import MappedFiles
 
 _WORDS_AT_A_TIME = 1 << 17
-# Searched before numpy is imported, which takes 60 ms: bytes, and addresses of other files.
+# Bounds of a search without numpy, whose import takes 60 ms: bytes, and addresses of other files.
 _SEARCHED_BYTES = 1 << 25
 _OTHERS = 1 << 13
 _WORD_BYTES = 8
 
 
 def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: bool) -> bytes:
-    """Return the section of the copies that are kept, empty for none.
+    """Return the section of the kept copies, empty for none.
 
     Args:
         files: has the copies.
         output_fd: the recording.
-        begin: where its records begin; they reach to its end.
-        packs: whether the content is compressed.
+        begin: the place of its first record; the last one ends with the file.
+        packs: whether to compress the content.
     """
     are_met = met(files.copies, _words(output_fd, begin))
-    kept = [copy for copy, is_met in zip(files.copies, are_met, strict=True) if is_met]
+    kept = list(itertools.compress(files.copies, are_met))
     if not kept:
         return b""
     with mmap.mmap(files.copies_fd, 0, prot=mmap.PROT_READ) as copies:
@@ -70,16 +71,16 @@ def _words(fd: int, begin: int) -> memoryview:
 
 
 def met(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
-    """Return of which copies a mapping has an address among words, all if records are packed.
+    """Return bool[copy]: whether a word is an address in its mappings; true for packed records.
 
-    The beginning of a mapping is no such address: the record of the mapping has it.
+    The start of a mapping does not count, because the record of the mapping has it.
     """
     if len(words) and words[0] & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
         return [True] * len(copies)
     highs = sum(len(_highs(*span)[1]) for copy in copies for span in copy.ranges)
     if highs * words.nbytes > _SEARCHED_BYTES:
         return _met_by_many(copies, words)
-    # Copied: CPython's search in a mapped file may read the byte after it, where no memory may be.
+    # A copy, because CPython's search in a mapped file may read one byte after its end.
     content = words.tobytes()
     are_met = [_is_met(copy, content) for copy in copies]
     unsure = [copy for copy, is_met in zip(copies, are_met, strict=True) if is_met is None]
@@ -88,14 +89,14 @@ def met(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
 
 
 def _highs(begin: int, end: int) -> tuple[int, range]:
-    """Return how many low bytes addresses within a range differ in, and the others' numbers."""
+    """Return the number of low bytes in which addresses of a range differ, and the high parts."""
     low_bytes = 2 if end - begin < 1 << 18 else 3
     bits = 8 * low_bytes
     return low_bytes, range((begin + 1) >> bits, ((end - 1) >> bits) + 1)
 
 
 def _is_met(copy: ImageCopy, content: bytes) -> bool | None:
-    """Return whether words have an address of a copy, None after many addresses beside it."""
+    """Return whether words have an address of a copy, None after many near misses."""
     others = 0
     for begin, end in copy.ranges:
         low_bytes, highs = _highs(begin, end)

@@ -1,9 +1,9 @@
-"""Measure what a sample costs, once for each boot, and choose rates by it.
+"""Measure the cost of a sample, once for each boot, and choose rates by it.
 
-On a busy machine there may be no certain cost. That is kept, too, and tried again after a while: a
-measurement may take longer than all else that a recording costs.
+On a busy machine the result may be uncertain. Such a result is kept for a while too, because a
+measurement may take longer than the rest of a recording.
 
-Before the command starts only ``--overhead`` needs this.
+Before the command starts, only ``--overhead`` needs this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 COST_SUFFIX = ".sample-cost"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _ANY_RATE_HZ = 200
-# A measurement less certain than this, on a busy machine, is repeated after so long.
+# The largest relative ± of a certain measurement, and the time after which others are repeated.
 _CERTAIN_SPREAD = 0.25
 _TRIED_S = 600.0
 
@@ -45,7 +45,7 @@ class KeptCost(NamedTuple):
     measured_s: float
 
     def is_enough(self, now_s: float) -> bool:
-        """Whether nothing has to be measured now."""
+        """Return whether no new measurement is needed."""
         cost = self.cost
         if cost and cost.spread_ns <= _CERTAIN_SPREAD * cost.user_ns:
             return True
@@ -53,11 +53,11 @@ class KeptCost(NamedTuple):
 
 
 def sample_cost(plan: EventPlan, *, use_cache: bool) -> SampleCost | None:
-    """Return what a sample of these events costs, measured unless this boot's cost is known.
+    """Return the cost of a sample of these events, measured unless this boot's cost is known.
 
     Args:
-        plan: what is sampled with, and so how much a sample takes.
-        use_cache: whether the cost is looked up and kept in the user's cache directory.
+        plan: the events, which determine the content of a sample.
+        use_cache: whether to look up and keep the cost in the user's cache directory.
     """
     directory = cache_path() if use_cache else ""
     name, key = _name(plan), _key()
@@ -77,7 +77,7 @@ def sample_cost(plan: EventPlan, *, use_cache: bool) -> SampleCost | None:
 
 
 def describe_cost(plan: EventPlan, *, use_cache: bool) -> dict[str, float]:
-    """Return the cost as docs/recording.md describes it; empty if it cannot be known."""
+    """Return the cost as docs/recording.md describes it; empty if it is unknown."""
     cost = sample_cost(plan, use_cache=use_cache)
     if cost is None:
         return {}
@@ -89,7 +89,7 @@ def describe_cost(plan: EventPlan, *, use_cache: bool) -> dict[str, float]:
 
 
 def parse_cost(line: bytes, key: str) -> KeptCost | None:
-    """Return what was kept under a key, None if the line is of another or damaged."""
+    """Parse a kept line; return None if it has another key or is damaged."""
     *numbers, kept_key = line.decode(errors="replace").split(" ", 4)
     try:
         user_ns, spread_ns, kernel_ns, measured_s = map(float, numbers)
@@ -114,12 +114,12 @@ def rate_for_overhead(
 
     Args:
         percent: the share.
-        clocks: as in `recording.run.RecordOptions`.
-        call_graph: which callers samples have: copies of stacks make them dear.
+        clocks: as in `RecordOptions`.
+        call_graph: the callers in samples; copies of stacks are expensive.
         use_cache: as for `sample_cost`.
 
     Raises:
-        UsageError: no rate is as cheap as that.
+        UsageError: even 1 Hz takes more.
         CaptureError: the cost of a sample cannot be measured here.
     """
     periods_ns = clock_periods_ns(_ANY_RATE_HZ, clocks or MOST_CLOCKS)
@@ -136,7 +136,7 @@ def rate_for_overhead(
         raise CaptureError(
             "the cost of a sample cannot be measured here: choose a rate (-H), not --overhead"
         )
-    # The promise must hold for the dearer kind of sample.
+    # The bound must hold for the more expensive kind of sample.
     dearest_ns = max(cost.user_ns, cost.kernel_ns) + cost.spread_ns
     rate_hz = int(percent / 100 * 1e9 / dearest_ns)
     if rate_hz < 1:
@@ -148,14 +148,14 @@ def rate_for_overhead(
 
 
 def _name(plan: EventPlan) -> str:
-    """Return the file of what a sample of these events holds."""
+    """Return the name of the cached file for samples with this content."""
     attr = plan.attr
     holds = f"{attr.sample_type:x}-{attr.sample_stack_user:x}-{attr.flags:x}"
     return f"{plan.clock}-{plan.scope}-{holds}{COST_SUFFIX}"
 
 
 def _key() -> str:
-    """Name what else the cost depends on: the running kernel, and this boot."""
+    """Return the running kernel and this boot, on which the cost depends too."""
     boot = read_if_there(_BOOT_ID).decode(errors="replace").strip()
     kernel = os.uname()
     return f"{boot} {kernel.release} {kernel.version}"

@@ -1,13 +1,13 @@
-"""Drop mappings of other processes that no sample needs from a recording of a command.
+"""Drop mappings of other processes without samples from a recording of a command.
 
-Clocks sample every process, and which ones is known at the end only. So the kernel's records of
-mappings, and those of what ran before, are of all. They would be most of a short recording. Of
-processes other than COMMAND, those of ``-p`` and their descendants, mappings of code with a sampled
-address remain, or all mappings if samples have callers or are in code of no file, which may come
-from an executable. All other records remain, so reports name and count the same processes.
+Clocks sample every process, so the recording has mappings of every process, which would be most of
+a short recording. Only at the end is it known which processes have samples. For processes other
+than COMMAND, those of ``-p`` and their descendants, mappings of code with a sampled address remain.
+If samples have callers, or are in code of no file, which may be a copy of an executable's, all
+mappings remain. All other records remain, so reports name and count the same processes.
 
-A mapping without a sampled address names no sample. It could only end another one that it covers,
-and that has no sampled address either where they overlap.
+A mapping without a sampled address names no sample. It could only end a mapping that it covers,
+which has no sampled address in the covered part either.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _HEADER_BYTES = struct.calcsize("<" + HEADER)
 _BEGIN = struct.Struct(f"<{HEADER}II")
 _FILE = struct.Struct("<IIQ")
 _MAPPING = record_struct(abi.PERF_RECORD_MMAP2)
-# Type and mode of such a record: without the end of the mode, a search skips through zeros.
+# Type and mode of such a record, without the trailing zero, which would slow the search.
 _MAPPING_MARK = _BEGIN.pack(abi.PERF_RECORD_MMAP2, abi.PERF_RECORD_MISC_USER, 0, 0, 0)[:5]
-# Mappings that are a smaller part of a recording stay: reading all records costs more than they do.
+# If mappings are a smaller part of a recording, they stay: reading all records would cost more.
 _LEAST_PART = 1 / 16
 # In a mapping's record: address and length, device and inode.
 _RANGE_AT, _FILE_AT = 16, 40
@@ -47,16 +47,16 @@ _RANGE = struct.Struct("<QQ")
 _SAMPLES = (abi.PERF_RECORD_SAMPLE, abi.PERF_RECORD_HIDDEN_SAMPLE)
 _CPUMODE = abi.PERF_RECORD_MISC_CPUMODE_MASK
 _CALLERS = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER | abi.PERF_SAMPLE_BRANCH_STACK
-# Mappings that tell a report who names code elsewhere.
+# Mappings that tell a report where names of JIT code are.
 _MARKERS = (b"/jit-", b"/libjvm.so")
-# Names of memory that code is copied or moved to.
+# Names of memory to which programs copy or move code.
 _NO_FILE = (b"//anon", b"/anon_hugepage", b"/memfd:", b"/dev/zero")
 
 File = tuple[int, int, int]
 
 
 class _Place(NamedTuple):
-    """How a sample of an event is read: address and process, and whether these are of use."""
+    """The layout of an event's samples: address and process, and whether it has addresses."""
 
     fields: struct.Struct
     has_address: bool
@@ -64,7 +64,7 @@ class _Place(NamedTuple):
 
 
 class _Mapping(NamedTuple):
-    """A mapping's record: its process, `misc`, begin and end."""
+    """A mapping's record: its process, `misc`, start and end."""
 
     pid: int
     misc: int
@@ -73,13 +73,13 @@ class _Mapping(NamedTuple):
 
 
 class _Users:
-    """What samples and births say of each process.
+    """Facts about processes, from samples and births.
 
     Attributes:
         addresses: process → sampled addresses in user space, for samples without callers.
         with_callers: processes whose samples have callers in user space.
         children: process → those that it started.
-        inherits: process → parents whose mappings it got; several if its number was used again.
+        inherits: process → parents whose mappings it got; several if its pid was reused.
     """
 
     def __init__(self) -> None:
@@ -89,13 +89,13 @@ class _Users:
         self.inherits: dict[int, set[int]] = {}
 
     def add_birth(self, pid: int, parent: int, misc: int) -> None:
-        """Take the record of a fork; a child that has executed a program inherits nothing."""
+        """Add the record of a fork; a child that has executed a program inherits no mappings."""
         self.children.setdefault(parent, set()).add(pid)
         if not misc & abi.PERF_RECORD_MISC_FORK_EXEC:
             self.inherits.setdefault(pid, set()).add(parent)
 
     def needed(self, own: Iterable[int]) -> tuple[set[int], dict[int, list[int]]]:
-        """Return processes all of whose mappings are kept, and sampled addresses of others.
+        """Return processes that keep all mappings, and sampled addresses of others.
 
         Args:
             own: COMMAND or the attached processes.
@@ -114,13 +114,13 @@ def drop_unsampled_mappings(
     """Drop such mappings from a file that ends with its records.
 
     Args:
-        fd: a regular file, to which all records have been written.
-        begin: where its first record is.
+        fd: a regular file with all records.
+        begin: the place of its first record.
         own: COMMAND or the attached processes.
 
     Returns:
         (major, minor, inode) of mapped files that are left; None if nothing was changed, because
-        there are many records, or they are not a chain of records of these events.
+        there are too many records, or they are damaged or of unknown events.
     """
     try:
         size = os.fstat(fd).st_size - begin
@@ -150,17 +150,17 @@ def drop_unsampled_mappings(
 
 
 def _has_many_mappings(fd: int, begin: int, end: int) -> bool:
-    """Return whether mappings are so much of a recording that it may lose a part that matters."""
+    """Return whether mappings are so large a part of a recording that dropping them pays."""
     wanted, at = int(_LEAST_PART * (end - begin) / _MAPPING.size), begin
     with mmap.mmap(fd, end, prot=mmap.PROT_READ) as data:
-        # CPython's search may read the byte after what it searches.
+        # CPython's search may read one byte too many.
         while wanted > 0 and (at := data.find(_MAPPING_MARK, at, end - 1) + 1) > 0:
             wanted -= 1
     return wanted <= 0
 
 
 def _reached(begin: Iterable[int], leads: dict[int, set[int]]) -> set[int]:
-    """Return all processes that these lead to, with themselves."""
+    """Return these processes, and all that they lead to."""
     found: set[int] = set()
     waiting = list(begin)
     while waiting:
@@ -184,7 +184,7 @@ def _place(attr: EventAttr) -> _Place:
 
 
 def _read(data: bytes, events: Sequence[EventDescription]) -> tuple[_Users, list[_Mapping]] | None:
-    """Read who is sampled, and mappings; None if a record is cut or of no known event, or many."""
+    """Read samples and mappings; None if a record is cut or of an unknown event, or too many."""
     places = {number: _place(event.attr) for event in events for number in event.ids}
     found = _Users()
     mappings: list[_Mapping] = []
@@ -217,7 +217,7 @@ def _read(data: bytes, events: Sequence[EventDescription]) -> tuple[_Users, list
 def _kept(
     data: bytes, mappings: list[_Mapping], whole: set[int], addresses: dict[int, list[int]]
 ) -> tuple[list[tuple[int, int]], set[File]]:
-    """Return begin and end of what is kept, in order, and the files of kept mappings."""
+    """Return (start, end) of the kept parts, in order, and the files of kept mappings."""
     kept: list[tuple[int, int]] = []
     files: set[File] = set()
     begin = 0
@@ -236,7 +236,7 @@ def _kept(
 def _with_moved_code(
     data: bytes, mappings: list[_Mapping], addresses: dict[int, list[int]]
 ) -> set[int]:
-    """Return processes that were sampled in code that is in no file."""
+    """Return processes with samples in code of no file."""
     return {
         one.pid
         for one in mappings
@@ -247,7 +247,7 @@ def _with_moved_code(
 
 
 def _is_met(data: bytes, mapping: _Mapping, addresses: Sequence[int]) -> bool:
-    """Return whether another process's mapping has a sampled address, or says who names code."""
+    """Return whether a mapping has a sampled address, or is one of `_MARKERS`."""
     if mapping.misc & abi.PERF_RECORD_MISC_MMAP_DATA or not addresses:
         return False
     start, length = _RANGE.unpack_from(data, mapping.at + _RANGE_AT)

@@ -24,7 +24,7 @@ _LOOK_S = 0.05
 
 
 def main(held: list[int]) -> int:
-    """Record as the pump was asked to; return the command's exit status."""
+    """Record with the options in the request; return the command's exit status."""
     return serve(held, _record)
 
 
@@ -36,18 +36,18 @@ def _record(served: Served) -> tuple[dict[str, Any], int]:
 
 
 class Watched:
-    """The recording, in a file of the pump, which empties it as fast as the connection takes."""
+    """The recording, in a file that the relay empties as fast as the connection allows."""
 
     def __init__(self, output: int, pump: int) -> None:
         self._output = output
         self._pump = pump
 
     def sink(self, output: int, bound_bytes: int) -> RecordSink:
-        """Return a sink that waits for the pump."""
+        """Return a sink that waits for the relay."""
         watched = self
 
         class Sink(RecordSink):
-            keeps_records = False  # the pump gives the memory back of what is sent
+            keeps_records = False  # the relay frees the memory of sent records
 
             def append(self, buffers: Sequence[memoryview | bytes]) -> None:
                 watched.wait()
@@ -59,11 +59,11 @@ class Watched:
         """Wait until there is room.
 
         Raises:
-            OSError: the pump has ended: nobody will read what is recorded.
+            OSError: the relay has ended, and with it the recording's reader.
         """
         while True:
             if select.select([self._pump], [], [], 0)[0]:
-                # As a hang-up of a terminal: for COMMAND too.
+                # As when a terminal hangs up, for COMMAND too.
                 os.kill(os.getpid(), signal.SIGHUP)
                 raise ConnectionResetError(errno.ECONNRESET, "the connection was lost")
             if os.fstat(self._output).st_blocks * _BLOCK_BYTES <= MOST_AGENT_WAITING_BYTES:

@@ -1,8 +1,8 @@
-"""`record` on a target that has no Python, but perf.
+"""`record` on a target that has perf but no Python.
 
-``perf record`` there writes to a pipe, with the build id of the kernel after it; then files are
-fetched by build id, for names. perf writes the recording to COMMAND's standard output, so COMMAND's
-output comes by standard error.
+``perf record`` there writes to a pipe. This appends the kernel's build id, and then fetches files
+by build id, for names. The recording comes through standard output, so COMMAND's output comes
+through standard error.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
     from prospect.recording.opened_events import RecordOptions
 
-# Says its pid, and becomes perf. Build ids in records of mappings are known since Linux 5.12.
+# Prints its pid, and becomes perf. Linux 5.12 was the first with build ids in records of mappings.
 _SCRIPT = (
     "command -v perf >/dev/null || exit 127; b=--buildid-mmap;"
     ' perf record -q $b -o - true >/dev/null 2>&1 || b=; [ "$(id -u)" = 0 ] || a=;'
     ' echo $$; exec perf record -q $b $a -k CLOCK_MONOTONIC -o - "$@"'
 )
 _COMMAND = 'exec "$@" >&2'
-# Options that perf has under another name, and those that only say how ours does it.
+# Options that perf has too, and those that it does not need.
 _FOLLOWED = ("pids", "for_s", "frequency_hz", "call_graph", "events", "max_bytes")
 _OURS = ("python", "clocks", "of_all", "flush_centiseconds", "count_budget_percent")
 _PIPE_BYTES = 1 << 16
@@ -61,7 +61,7 @@ def record_by_perf(
         say: called once perf has begun.
 
     Raises:
-        UsageError: an option that perf has not.
+        UsageError: perf does not have an option.
         CaptureError: there is no perf either, or no connection.
     """
     words = _perf_words(options)
@@ -89,7 +89,7 @@ def _perf_words(options: RecordOptions) -> list[str]:
             option = "--" + name.removesuffix("_percent").replace("_", "-")
             raise UsageError(f"{option} is not recorded by perf on the target: leave it out")
     mode, comma, size = options.call_graph.partition(",")
-    # Callers in the kernel say why it ran.
+    # Callers in the kernel show why it ran.
     words = ["--call-graph", f"{'fp' if mode in ('', 'auto', 'none') else mode}{comma}{size}"]
     words += ["-F", str(options.frequency_hz)]
     for event in options.events:
@@ -103,25 +103,21 @@ def _perf_words(options: RecordOptions) -> list[str]:
     return ["sh", "-c", f"a={'' if options.pids else '-a'}; {_SCRIPT}", "sh", *words]
 
 
-def _pid_in(pipe: IO[bytes]) -> bytes:
-    """Return the pid that the script says, after what a login prints; empty for none."""
-    lines = (line.strip() for line in greeting_lines(pipe.fileno()))
-    return next(filter(bytes.isdigit, lines), b"")
-
-
 class _Perf(Closing):
     """perf on the target, and other commands next to it."""
 
     def __init__(self, target: str, words: list[str]) -> None:
         self._connection = Connection(target)
         self._perf: subprocess.Popen[bytes] | None = None
-        # Its session is the connection, for as long as it is wanted.
+        # The first command keeps the connection open.
         self._holder = self._connection.begin(["exec", "cat"])
         try:
             pipe_of(self._holder.stdin).write(b"\n")
             pipe_of(self._holder.stdout).read(1)
             self._perf = self._connection.start(["exec", *words], stdout=subprocess.PIPE)
-            self._pid = _pid_in(pipe_of(self._perf.stdout))
+            # The script's pid comes after the text that a login prints.
+            lines = map(bytes.strip, greeting_lines(pipe_of(self._perf.stdout).fileno()))
+            self._pid = next(filter(bytes.isdigit, lines), b"")
         except BaseException:
             self.close()
             raise
@@ -130,7 +126,7 @@ class _Perf(Closing):
             raise CaptureError(f"{target} has neither python3 nor perf: --target needs one")
 
     def close(self) -> None:
-        """End what still runs."""
+        """End perf and the connection."""
         for process in filter(None, (self._perf, self._holder)):
             for pipe in filter(None, (process.stdin, process.stdout)):
                 with suppress(OSError):
@@ -143,13 +139,9 @@ class _Perf(Closing):
         self._connection.close()
 
     def record(self, output_fd: int, bound_bytes: int) -> tuple[int, str]:
-        """Write the recording to a file.
+        """Write the recording to a file, up to a bound, 0 for none.
 
-        Args:
-            output_fd: the file.
-            bound_bytes: how much it takes, 0 for any number.
-
-        Returns: COMMAND's exit status, and why the file is cut, "" where it is not.
+        Returns: COMMAND's exit status, and why the file is cut, "" if it is not.
         """
         assert self._perf is not None  # noqa: S101 - started when this was made
         stream = pipe_of(self._perf.stdout).fileno()
@@ -174,7 +166,7 @@ class _Perf(Closing):
         return status, cut
 
     def content(self, path: str) -> bytes:
-        """Return what a small file of the target holds; empty if there is none."""
+        """Return the content of a small file of the target; empty if there is none."""
         with self._reading(path) as pipe:
             return pipe.read(_PIPE_BYTES)
 
@@ -201,6 +193,6 @@ class _Perf(Closing):
             cat.wait()
 
     def _interrupt(self, _order: dict[str, Any]) -> None:
-        """End the recording in order, as Ctrl-C there would."""
+        """End the recording properly, as Ctrl-C there would."""
         words = ["kill", "-INT", self._pid.decode("ascii")]
         self._connection.start(words, stdin=subprocess.DEVNULL).wait()

@@ -1,11 +1,10 @@
-"""The first lines of an agent on the target: they find the pump, and call the agent's `main`.
+"""The first lines of an agent on the target: they find the relay, and call the agent's `main`.
 
-`main` gets the connection to the pump, which ends when the pump does, and the files that the pump
-holds. Both begin at the same time, each in its own session, and meet at a socket whose name
-the host made up, in the kernel and in no directory. Other users may read the name among the
-arguments of programs: each side checks whose process the other is. This source is sent as it is,
-and must run on any Python from 3.6 on; it imports no module of Prospect before the pump has all of
-it.
+`main` gets the connection to the relay, which ends with the relay, and the relay's files. Both
+start at the same time, each in its own session, and meet at an abstract socket with a random name.
+Other users may read the name in arguments of programs, so each side checks the other process's
+user. The host sends this source unchanged, and it must run on any Python from 3.6 on. It imports no
+module of Prospect before the relay has all of them.
 """
 
 import array
@@ -24,7 +23,7 @@ NOT_STARTED = 126
 
 
 def join(name: str, module: str) -> None:
-    """Work as soon as the pump has all that is wanted for it."""
+    """Run the agent as soon as the relay has its modules and the request."""
     pump = connected(name)
     pid, uid, _ = CREDENTIALS.unpack(
         pump.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
@@ -32,7 +31,7 @@ def join(name: str, module: str) -> None:
     if uid != os.geteuid():
         pump.close()
         sys.exit("prospect: another user's program answers instead of Prospect's")
-    import json  # noqa: F401, PLC0415 - what every agent needs, while the pump takes it in
+    import json  # noqa: F401, PLC0415 - every agent needs it; the relay receives the rest meanwhile
 
     files = array.array("i")
     size = files.itemsize * FILES
@@ -41,16 +40,16 @@ def join(name: str, module: str) -> None:
         pump.close()
         sys.exit(NOT_STARTED)
     files.frombytes(messages[0][2][:size])
-    # Not by its own descriptor, which its children close.
+    # Not by the agent's own descriptor, which its children close.
     sys.path.insert(0, f"/proc/{pid}/fd/{int(number)}")
     sys.exit(__import__(module, fromlist=["main"]).main([pump.detach(), *files]))
 
 
 def connected(name: str) -> socket.socket:
-    """Return the connection to the pump once that is there; end with the session."""
+    """Return the connection to the relay once that listens; exit with the session."""
     deadline = time.monotonic() + WAIT_S
     session = select.poll()
-    session.register(1, 0)  # that nobody reads what COMMAND writes is seen anyway
+    session.register(1, 0)  # poll() always reports that the reader of standard output is gone
     while True:
         pump = socket.socket(socket.AF_UNIX)
         try:

@@ -1,10 +1,10 @@
-"""The recorder as one file that a bare Python runs: a zip archive (zipapp).
+"""Packs the recorder into one file that a bare Python runs: a zip archive (zipapp).
 
-Modules are source that Python 3.9 reads, or byte code if the target's Python has the same as this
+Modules are source for Python 3.9, or byte code if the target's Python has the same format as this
 one: compiling would take a third of a second before COMMAND's start.
 
-The archive has what an agent imports, from rooms that know the standard library alone; a test keeps
-numpy and other packages out of it.
+The archive has the modules that an agent imports, which need only the standard library; a test
+keeps numpy and other packages out of it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST_PYTHON = (3, 9)
-# Need numpy, for symbol tables or samples, or zstandard, or serve what is not done there: it is
-# refused before anything is sent, is none of a command line's, or is done without.
+# Modules that need numpy or zstandard, or whose work is not done there: options that need them are
+# refused before anything is sent, or the recorder works without them.
 LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
@@ -50,11 +50,11 @@ _PYC_HEADER_BYTES = 16  # PEP 552
 
 
 def package(agent: str, magic: bytes = b"") -> bytes:
-    """Return the archive, compressed by zlib; from the cache where it was made before.
+    """Return the archive, compressed by zlib; from the cache if possible.
 
     Args:
         agent: the module that runs there.
-        magic: of the target's byte code, `importlib.util.MAGIC_NUMBER` there.
+        magic: `importlib.util.MAGIC_NUMBER` of the target's Python.
     """
     is_same = magic == importlib.util.MAGIC_NUMBER
     kept = CacheDirectory.of_user()
@@ -62,7 +62,7 @@ def package(agent: str, magic: bytes = b"") -> bytes:
     if kept and (found := kept.map(name, 1)):
         return bytes(found)
     packed = io.BytesIO()
-    # Not compressed within: as a whole, which the pump unpacks, it is a third smaller.
+    # Modules are not compressed: the whole, which the relay unpacks, is a third smaller this way.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for module, source in sorted(modules(agent).items()):
             path = _inside(module, BYTECODE_SUFFIXES[0] if is_same else SOURCE_SUFFIXES[0])
@@ -76,7 +76,7 @@ def package(agent: str, magic: bytes = b"") -> bytes:
 
 
 def _identity(agent: str, *, is_same: bool) -> str:
-    """Return what changes with this installation, as a name."""
+    """Return a name that changes with this installation."""
     digest = hashlib.blake2b(importlib.util.MAGIC_NUMBER, digest_size=16)
     for path in sorted(_ROOT.rglob("*.py")):
         status = path.stat()
@@ -86,7 +86,7 @@ def _identity(agent: str, *, is_same: bool) -> str:
 
 
 def modules(agent: str) -> dict[str, str]:
-    """Return the source of each module that is packed, by its name."""
+    """Return name → source, for the modules to pack."""
     found: dict[str, str] = {}
     wanted = [agent]
     while wanted:
@@ -114,10 +114,10 @@ def _lowered_tree(source: str) -> ast.Module:
 
 
 class _Lowering(ast.NodeTransformer):
-    """Makes a module one for Python 3.9, without what only people and type checkers read."""
+    """Changes a module for Python 3.9, and removes parts for people and type checkers."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Take away the types of arguments and results; those of classes' fields stay."""
+        """Remove the types of arguments and results; those of classes' fields stay."""
         self.generic_visit(node)
         node.returns = None
         for argument in ast.walk(node.args):
@@ -126,9 +126,9 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Write calls as Python 3.9 has them: zip() without `strict`, isinstance() without `|`.
+        """Change calls for Python 3.9: zip() without `strict`, isinstance() without `|`.
 
-        Tests check what `strict` would.
+        `strict` finds only mistakes that tests find too.
         """
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -139,7 +139,7 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Replace a key with a starred part, which needs Python 3.11, by a call of tuple()."""
+        """Replace a key with a starred part, which needs Python 3.11, with a call of tuple()."""
         self.generic_visit(node)
         key = node.slice
         if isinstance(key, ast.Tuple) and any(isinstance(one, ast.Starred) for one in key.elts):
@@ -148,12 +148,12 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """Write an f-string as format(): quotes within one, from 3.12 on, end it for Python 3.9."""
+        """Replace an f-string with format(): Python before 3.12 ends one at inner quotes."""
         template, values = self._template(node)
         return ast.Call(ast.Attribute(ast.Constant(template), "format", ast.Load()), values, [])
 
     def _template(self, node: ast.JoinedStr) -> tuple[str, list[ast.expr]]:
-        """Return the string whose format() is called, and the arguments."""
+        """Return the string and the arguments of format()."""
         text, values = "", list[ast.expr]()
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
@@ -169,12 +169,12 @@ class _Lowering(ast.NodeTransformer):
         return text, values
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        """Take away what only type checkers read."""
+        """Remove code for type checkers."""
         self.generic_visit(node)
         return node.orelse if _is_for_types(node) else node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Take away docstrings, and visit what is left."""
+        """Visit children, and remove docstrings."""
         super().generic_visit(node)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node, clean=False
@@ -197,7 +197,7 @@ def _is_for_types(node: ast.If) -> bool:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules of Prospect that a module imports anywhere, but for types."""
+    """Yield the modules of Prospect that a module imports anywhere, except for types."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and _is_for_types(node):
             yield from _imported(ast.Module(node.orelse, []))
@@ -206,12 +206,12 @@ def _imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prospect"):
             # `from prospect.capture import kernel` may mean a module.
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif not isinstance(node, ast.expr):  # which hold no statements
+        elif not isinstance(node, ast.expr):  # expressions have no statements
             yield from _imported(node)
 
 
 def _source(module: str) -> str | None:
-    """Return a module's source, None if a name is none of a module."""
+    """Return a module's source, None if the name is not that of a module."""
     place = _place(module)
     for path in (place.with_suffix(".py"), place / "__init__.py"):
         with suppress(OSError):
@@ -230,14 +230,14 @@ def _inside(module: str, suffix: str) -> str:
 
 
 def _byte_code(module: str, source: str) -> bytes:
-    """Return a module's byte code as a .pyc file that no source is compared with."""
+    """Return a module's byte code as a .pyc file that needs no source."""
     code = compile(_lowered_tree(source), f"<{module}>", "exec", dont_inherit=True, optimize=2)
     header = importlib.util.MAGIC_NUMBER + bytes(_PYC_HEADER_BYTES - 4)
     return header + marshal.dumps(_without_lines(code))
 
 
 def _without_lines(code: CodeType) -> CodeType:
-    """Return byte code without its table of source lines, 40 % of it, which nobody has there."""
+    """Return byte code without its table of source lines, which is 40 % of it."""
     constants = (
         _without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts
     )

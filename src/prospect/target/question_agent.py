@@ -1,6 +1,6 @@
 """Answers questions on the target that need no recording: counts, the doctor's diagnosis, events.
 
-Each interval of counts is a line of JSON, as it ends, in the file that is sent as it grows.
+As each interval of counts ends, a line of JSON is appended to the file that the relay sends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COUNTS, DIAGNOSIS, EVENTS = "counts", "diagnosis", "events"
 
 
 def main(held: list[int]) -> int:
-    """Answer what the pump was asked; return the status of COMMAND, or 0."""
+    """Answer the question in the request; return the status of COMMAND, or 0."""
     return serve(held, _answer)
 
 

@@ -1,7 +1,7 @@
-"""Questions to a target that need no recording ↔ its answers, as this machine would give them.
+"""Questions to a target that need no recording ↔ its answers, in the same form as this machine's.
 
-The target's answers are untrusted input: each field is checked, and text has no character that
-moves a cursor.
+The target's answers are untrusted: this module checks each field, and escapes characters that move
+a cursor.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def count_on(
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
-        on_interval: is given each interval as it ends.
+        on_interval: takes each interval as it ends.
 
     Raises:
-        UsageError: options that cannot be followed there.
+        UsageError: the target cannot follow the options.
         CommandError: the command cannot be started there.
         CaptureError: an event cannot be counted there, or the connection was lost.
     """
@@ -67,7 +67,7 @@ def count_on(
 
 
 def examine_on(target: str) -> Diagnosis:
-    """Return what can be profiled on a target; raises as `count_on`."""
+    """Return the doctor's diagnosis of a target; raises as `count_on`."""
     with Remote(target, AGENT, {"question": DIAGNOSIS}) as remote:
         return _read(_diagnosis_in, _result(remote, _Lines(None)))
 
@@ -75,13 +75,13 @@ def examine_on(target: str) -> Diagnosis:
 def list_on(
     target: str, pattern: str, *, with_fields: bool, check: bool
 ) -> tuple[list[ListedEvent], tuple[str, ...], list[CheckedEvent | None]]:
-    """Return a target's events, sentences about what cannot be listed, and checks.
+    """Return a target's events, sentences about missing events, and checks.
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
         pattern: of names; "" for all.
-        with_fields: whether parameters and fields are wanted.
-        check: whether each event is to be tried; without, each check is None.
+        with_fields: whether to include parameters and fields.
+        check: whether to try each event; if not, each check is None.
 
     Raises:
         CaptureError: as `count_on`.
@@ -92,7 +92,7 @@ def list_on(
 
 
 class _Lines:
-    """Takes intervals, a line each."""
+    """Takes intervals, one in each line."""
 
     def __init__(self, on_interval: OnInterval | None) -> None:
         self._on_interval = on_interval
@@ -100,10 +100,10 @@ class _Lines:
         self._rest = b""
 
     def write(self, content: bytes) -> None:
-        """Take what follows what was taken before.
+        """Take the next bytes.
 
         Raises:
-            FrameError: it does not, or is no interval.
+            FrameError: they are not the next ones, or no interval.
         """
         (offset,) = OFFSET.unpack_from(content)
         data = content[OFFSET.size :]
@@ -115,7 +115,7 @@ class _Lines:
             self._on_interval(*_read(_interval_line_in, line))
 
     def truncate(self, _content: bytes) -> None:
-        """Refuse that it is taken back."""
+        """Refuse to remove lines."""
         raise FrameError("protocol error: truncation after data")
 
 
@@ -127,7 +127,7 @@ def _result(remote: Remote, lines: _Lines) -> object:
 
 
 def _read(read: Callable[[Any], _Kind], said: object) -> _Kind:
-    """Return what `read` makes of an answer."""
+    """Return an answer that a function has parsed."""
     try:
         return read(said)
     except _DAMAGES:
@@ -143,7 +143,7 @@ def _counts_in(said: Any) -> EventCounts:
     target, events, runs, limits, status = said
     found = tuple(map(_event_in, events))
     counted = tuple(_run_in(run, len(found)) for run in runs)
-    counted[0].counts  # noqa: B018 - there is one
+    counted[0].counts  # noqa: B018 - raises if there is none
     return EventCounts(escaped(target), found, counted, _sentences_in(limits), int(status) & 0xFF)
 
 

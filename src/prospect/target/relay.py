@@ -1,17 +1,17 @@
-"""The relay on the target: it takes the recorder in, and sends the recording.
+"""The relay on the target: it receives the recorder, and sends the recording.
 
-Standard input has the packed recorder, what is to be recorded, then orders, each a line of JSON.
-Standard output gets a line of JSON about this Python, then frames in one zlib stream: a letter, a
-length (u32), as many bytes. Nothing is written to the target's disk: the recorder, the recording
-and the answer are files without a name in memory. The recorder, which has begun by itself, gets
-them when all of it is there (see `joining`).
+Standard input has the packed recorder, the request, then orders, each a line of JSON. Standard
+output gets a line of JSON about this Python, then frames in one zlib stream: a letter, a length
+(u32), as many bytes. The relay writes nothing to the target's disk: the recorder, the recording and
+the answer are files without a name in memory. The recorder, which starts separately, gets them when
+they are complete (see `joining`).
 
-This source is sent as it is, and must run on any Python from 3.8 on; it imports no other module of
-Prospect.
+The host sends this source unchanged, and it must run on any Python from 3.8 on. It imports no other
+module of Prospect.
 
 Frames: ``D`` offset u64 and bytes of the recording; ``T`` its new size, u64; ``A`` the recorder's
-answer; of a file that was asked for ``S`` offset u64 and bytes, ``T`` its size, ``E`` at its end,
-or ``N`` if there is none.
+answer. For a requested file: ``S`` offset u64 and bytes, ``T`` its size, ``E`` at its end, or ``N``
+if there is none.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ import zlib
 TICK_S = 0.25
 FILE_S = 20.0
 PIECE_BYTES = 1 << 20
-# The beginning of the recording is written again as more is known, and sent again too.
+# The recorder writes the beginning of the recording again as it knows more; it is sent again.
 HEAD_BYTES = 1 << 20
 PUNCH_HOLE_KEEP_SIZE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, linux/falloc.h
 PAGE = 4096
 MOST_ANSWER_BYTES = 1 << 26
-# Of an ELF file: what names and call-frame information are in; never code, data or DWARF.
+# The sections of an ELF file with names and call-frame information; not code, data or DWARF.
 SECTIONS = (
     b".symtab .strtab .dynsym .dynstr .eh_frame .eh_frame_hdr .debug_frame .sframe .dynamic .plt"
     b" .plt.sec .plt.got .rela.plt .rel.plt .gnu.version .gnu.version_r .gnu_debuglink"
@@ -54,7 +54,7 @@ SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGHUP": signal.
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it.
+    """Write all data.
 
     Raises:
         OSError: the file takes no more.
@@ -77,12 +77,12 @@ class Out:
             write_all(1, self.packer.compress(part))
 
     def flush(self) -> None:
-        """Let the host have all frames so far."""
+        """Send all frames so far."""
         write_all(1, self.packer.flush(zlib.Z_SYNC_FLUSH))
 
 
 class Recording:
-    """The recording that the recorder writes, sent as it grows and then forgotten."""
+    """The recording, which is sent and freed as it grows."""
 
     def __init__(self, descriptor: int, out: Out) -> None:
         self.descriptor = descriptor
@@ -93,7 +93,7 @@ class Recording:
         self.punch.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
     def send_new(self) -> None:
-        """Send what was written since the last time."""
+        """Send the bytes since the last time."""
         size = os.fstat(self.descriptor).st_size
         if size < self.sent:
             self.out.frame(b"T", OFFSET.pack(size))
@@ -112,7 +112,7 @@ class Recording:
         self.out.flush()
 
     def send_changes(self, head: bytes) -> None:
-        """Send the pages of the beginning that are others now than when they were sent."""
+        """Send the pages of the beginning that have changed since they were sent."""
         if head == self.head[: len(head)]:
             return
         for at in range(0, len(head), PAGE):
@@ -122,7 +122,7 @@ class Recording:
         self.head = head
 
     def forget(self) -> None:
-        """Give the memory back of what was sent, but for the beginning."""
+        """Free the memory of sent bytes, except for the beginning."""
         end = self.sent // PAGE * PAGE
         if end > HEAD_BYTES:
             self.punch(self.descriptor, PUNCH_HOLE_KEEP_SIZE, HEAD_BYTES, end - HEAD_BYTES)
@@ -158,19 +158,19 @@ def main(name: str) -> None:
                 obey(json.loads(line), out, grown, answer)
         if meeting.fileno() in ready:
             joined = met(meeting, agent, (recording, request, answer))
-            if joined:  # it is kept, for its end is this process's
+            if joined:  # kept open: its end shows the agent the end of this process
                 watched = [0]
         grown.send_new()
 
 
 def met(meeting: socket.socket, agent: int, files: tuple[int, ...]) -> socket.socket | None:
-    """Hand the files to the other side, unless that is another user's process.
+    """Give the files to the agent, unless that is another user's process.
 
-    Returns: the connection, None if nothing was handed over.
+    Returns: the connection, None on failure.
     """
     come, _ = meeting.accept()
     said = come.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    with contextlib.suppress(OSError):  # it is gone
+    with contextlib.suppress(OSError):  # it has ended
         if CREDENTIALS.unpack(said)[1] == os.geteuid():
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(files)}i", *files))
             come.sendmsg([b"%d" % agent], [rights])
@@ -180,10 +180,10 @@ def met(meeting: socket.socket, agent: int, files: tuple[int, ...]) -> socket.so
 
 
 def obey(order: dict[str, object], out: Out, grown: Recording, answer: int) -> None:
-    """Do what the host asks."""
+    """Follow an order of the host."""
     if "signal" in order:
         pid = json.loads(os.pread(answer, MOST_ANSWER_BYTES, 0) or b"{}").get("pid")
-        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended, or not begun
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended, or not started
             os.kill(int(pid), SIGNALS[str(order["signal"])])
     elif "end" in order:
         grown.send_new()
@@ -196,9 +196,9 @@ def obey(order: dict[str, object], out: Out, grown: Recording, answer: int) -> N
 
 
 def relay(order: dict[str, object], out: Out) -> bool:
-    """Send what a child reads of a file; return whether that was all of it.
+    """Send a file that a child reads; return whether it is complete.
 
-    The process that mapped it chose its file system, which may hold up every reader.
+    A process chose the file by a mapping, and its file system may block every reader.
     """
     ours, its = os.pipe()
     child = os.fork()
@@ -206,7 +206,7 @@ def relay(order: dict[str, object], out: Out) -> bool:
         try:
             os.close(ours)
             send_file(order, its)
-        finally:  # whatever a hostile file raises, it goes no further
+        finally:  # even if a hostile file raises an exception
             os._exit(0)
     os.close(its)
     letter = b""
@@ -228,7 +228,7 @@ def relay(order: dict[str, object], out: Out) -> bool:
 
 
 def read_until(deadline: float, pipe: int, size: int) -> bytes:
-    """Read so many bytes; none if there are fewer, or they do not come in time."""
+    """Read `size` bytes; return none if there are fewer, or they do not come in time."""
     data = b""
     while len(data) < size:
         if not select.select([pipe], [], [], max(deadline - time.monotonic(), 0))[0]:
@@ -241,12 +241,12 @@ def read_until(deadline: float, pipe: int, size: int) -> bytes:
 
 
 def opened(order: dict[str, object]) -> int:
-    """Open the file that is asked for: where its process sees it, and of its number, if known."""
+    """Open a requested file, below its process's root and with its inode if these are known."""
     path = os.fsencode(str(order["file"]))
     places = [b"/proc/%d/root%s" % (int(str(order["pid"])), path)] if "pid" in order else []
     for place in [*places, path]:
         with contextlib.suppress(OSError):
-            # O_NONBLOCK: opening somebody's FIFO must not hang.
+            # O_NONBLOCK: opening a FIFO must not block.
             descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             status = os.fstat(descriptor)
             is_it = status.st_ino == order.get("inode", status.st_ino)
@@ -257,7 +257,7 @@ def opened(order: dict[str, object]) -> int:
 
 
 def send_file(order: dict[str, object], to: int) -> None:
-    """Write frames of the kernel's listing whole, and of an ELF file what names are made of."""
+    """Write frames with all of the kernel's listing, or with the `SECTIONS` of an ELF file."""
 
     def send(letter: bytes, *parts: bytes) -> None:
         write_all(to, b"".join((FRAME.pack(letter, sum(map(len, parts))), *parts)))
@@ -282,11 +282,11 @@ def send_file(order: dict[str, object], to: int) -> None:
 
 
 def elf_parts(descriptor: int, size: int) -> list[tuple[int, int]]:
-    """Return offset and size of what is sent of an ELF file; defined by elf(5).
+    """Return (offset, size) of the parts of an ELF file to send; defined by elf(5).
 
     Raises:
         ValueError: it is none, or has no sections.
-        struct.error: they lie outside of it.
+        struct.error: they are outside of it.
     """
     head = os.pread(descriptor, 64, 0)
     if len(head) < 64 or head[:4] != b"\x7fELF":
@@ -302,7 +302,7 @@ def elf_parts(descriptor: int, size: int) -> list[tuple[int, int]]:
     def section(row: int) -> tuple[int, ...]:
         return layout.unpack_from(os.pread(descriptor, entry, table + row * entry))
 
-    # What does not fit the head's 16 bits is in the first section: sh_size, sh_link, sh_info.
+    # Numbers of more than 16 bits are in the first section: sh_size, sh_link, sh_info.
     *_, most_sections, link, most_segments = section(0)
     count = count or most_sections
     names = link if names == EXTENDED else names

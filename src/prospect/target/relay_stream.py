@@ -1,7 +1,6 @@
-"""The stream of a target's pump → a recording on this machine, and its answers.
+"""The stream of a target's relay → a recording on this machine, and answers.
 
-Lines in front of its greeting, such as a banner of ssh, are skipped. The target is trusted with
-nothing: lengths and places are checked before anything is kept or written.
+The target is untrusted: this module checks lengths and places before it keeps or writes anything.
 """
 
 from __future__ import annotations
@@ -25,16 +24,13 @@ _MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.siz
 
 
 def greeting_lines(descriptor: int) -> Iterator[bytes]:
-    """Yield what a target says line by line, until it has said too much or for too long.
+    """Yield the lines that a target prints to a pipe, within bounds of size and time.
 
-    It reads byte by byte: what follows the last line that the caller takes is still in the pipe.
-
-    Args:
-        descriptor: the end of a pipe.
+    It reads single bytes, so that the pipe still has everything after the last yielded line.
     """
     line, deadline = bytearray(), 0.0
     for _ in range(MOST_GREETING_BYTES):
-        # A password may be asked for before the first byte.
+        # ssh may ask for a password before the first byte.
         left_s = max(deadline - time.monotonic(), 0.0) if deadline else None
         if not select.select([descriptor], [], [], left_s)[0]:
             return
@@ -49,21 +45,21 @@ def greeting_lines(descriptor: int) -> Iterator[bytes]:
 
 
 class FrameError(CaptureError):
-    """A target does not send what the pump sends."""
+    """A target violates the protocol of the relay."""
 
 
 class Frames:
-    """Takes the stream apart."""
+    """Splits the stream into frames."""
 
     def __init__(self) -> None:
         self._unpacker = zlib.decompressobj()
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the letter and the content of each frame that is whole.
+        """Yield the letter and the content of each complete frame.
 
         Raises:
-            FrameError: this is no such stream.
+            FrameError: the stream is damaged.
         """
         while data:
             try:
@@ -87,10 +83,10 @@ class Frames:
 
 
 class ReceivedFile:
-    """A file that a target writes from afar, up to a bound.
+    """A file that a target fills, up to a bound.
 
     Attributes:
-        cut: why not all of it is there, "" where it is.
+        cut: why it is incomplete, "" if it is complete.
     """
 
     def __init__(self, descriptor: int, bound_bytes: int) -> None:
@@ -99,7 +95,7 @@ class ReceivedFile:
         self.cut = ""
 
     def write(self, content: bytes) -> None:
-        """Write a frame's bytes at its place. Bytes that do not fit are not kept."""
+        """Write a frame's bytes at its place, unless the file is cut."""
         (offset,) = OFFSET.unpack_from(content)
         rest = memoryview(content)[OFFSET.size :]
         if self.cut:
@@ -114,24 +110,24 @@ class ReceivedFile:
             self.cut = f"the recording is cut: {error.strerror}"
 
     def truncate(self, content: bytes) -> None:
-        """Cut the file to the size that a frame says; never beyond what is there."""
+        """Truncate the file to the size in a frame, but never extend it."""
         (size,) = OFFSET.unpack_from(content)
         if size <= os.fstat(self._descriptor).st_size:
             os.ftruncate(self._descriptor, size)
 
     def grow(self, content: bytes) -> None:
-        """Give the file the size that a frame says, up to the bound."""
+        """Extend the file to the size in a frame, up to the bound."""
         (size,) = OFFSET.unpack_from(content)
         if size <= self._bound_bytes:
             os.ftruncate(self._descriptor, size)
 
 
 class Fetched:
-    """A file that the pump was asked for.
+    """A file that the relay sends.
 
     Attributes:
-        is_over: set when all of it is there, or there is none.
-        is_whole: whether it is there.
+        is_over: set when it is complete, or there is none.
+        is_whole: whether it is complete.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -140,7 +136,7 @@ class Fetched:
         self.is_whole = False
 
     def take_in(self, letter: bytes, content: bytes) -> bool:
-        """Take a frame if it is the file's; return whether it was."""
+        """Take a frame if it is one of the file; return whether it is."""
         if self.is_over.is_set() or letter not in (b"S", b"T", b"E", b"N"):
             return False
         if letter == b"S":
@@ -153,5 +149,5 @@ class Fetched:
         return True
 
     def fail(self) -> None:
-        """Expect nothing more of it."""
+        """Give up the file."""
         self.is_over.set()

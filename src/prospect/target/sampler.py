@@ -1,6 +1,6 @@
-"""The sampler on the target, for as long as a session on the host goes on.
+"""The sampler on the target, which runs as long as a session on the host.
 
-It writes the chunks that `serving` describes into the file that is sent as it grows.
+It writes the chunks that `serving` describes into the file that the relay sends.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
 
-# How often there is a part; the pump sends as often.
+# The length of a part; the relay sends as often.
 _TICK_S = 0.25
 
 
 class _AllPass:
-    """The host looks whether there is too much."""
+    """A record limiter without limits, which are the host's task."""
 
     condensed_bytes = sys.maxsize
 
@@ -47,7 +47,7 @@ class _AllPass:
         self.limits: list[str] = []
 
     def open(self) -> None:
-        """Nothing is counted."""
+        """Do nothing."""
 
     def passed(self, data: bytes) -> bytes:
         """Return all of it."""
@@ -59,12 +59,12 @@ class _AllPass:
         return data
 
     def is_full(self, size_bytes: int) -> bool:
-        """Return whether the host has not asked for very long."""
+        """Return whether the host has not taken records for very long."""
         return size_bytes > MOST_SAMPLER_BYTES
 
 
 def main(held: list[int]) -> int:
-    """Sample until the pump has ended."""
+    """Sample until the relay has ended."""
     return serve(held, _sample)
 
 

@@ -1,14 +1,14 @@
-"""What all agents on a target do: read what is wanted, work, answer.
+"""The common work of all agents on a target: read the request, work, answer.
 
-An agent has the connection to the pump, and three files without a name that the pump holds: what is
-written as it comes, what is wanted, and the answer, one JSON document. All agents run by the
-target's own Python, 3.9 or later, with the standard library alone.
+An agent has the connection to the relay, and three files of the relay without a name: the output,
+which is sent as it grows, the request, and the answer, one JSON document. The target's own Python
+runs it, 3.9 or later, with only the standard library.
 
 The sampler writes chunks of a letter, a length (u64) and as many bytes. ``I`` is a recording
-without records, which has what any recording of the session says of itself; ``W``, if processes or
-threads were named, a document of what the session follows. Then come in turn ``R``, records, and
-``M``, a document: the moment that they end at, and what there is to say of the time since the last
-one. ``E``, once and empty, says that all that were named have ended.
+without records, with the description of any recording of the session. ``W``, if the user chose
+processes or threads, is a document of what the session follows. Then ``R`` and ``M`` alternate:
+records, and a document with the time of their end and facts about the time since the last one.
+``E``, once and empty, means that all chosen processes or threads have ended.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _INTERRUPTED = 128 + 2
 
 
 class Served(NamedTuple):
-    """The question, files and connection that an agent works with.
+    """The request, file and connection of an agent.
 
     Attributes:
-        output: the file that is sent as it grows.
-        pump: the connection to what sends it, which ends with that.
+        output: the file that the relay sends as it grows.
+        pump: the connection to the relay, which ends with that.
     """
 
     wanted: dict[str, Any]
@@ -47,8 +47,8 @@ def serve(held: list[int], work: Callable[[Served], tuple[Any, int]]) -> int:
     """Do an agent's work; return its exit status.
 
     Args:
-        held: the descriptors that `joining` has got.
-        work: returns what is to be answered as "result", and the exit status.
+        held: the descriptors that `joining` received.
+        work: returns the "result" for the answer, and the exit status.
     """
     pump, output, request, answer = held
     _answer(answer, {"pid": os.getpid()})
@@ -66,19 +66,19 @@ def serve(held: list[int], work: Callable[[Served], tuple[Any, int]]) -> int:
 
 
 def with_tuples(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return options as they were before JSON, which has lists alone."""
+    """Return options with tuples, which JSON turned into lists."""
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()
     }
 
 
 def say(message: str) -> None:
-    """Say something to the person at the other end."""
+    """Print a message for the user on the host."""
     sys.stderr.write(f"prospect: {message}\n")
 
 
 def _answer(descriptor: int, answer: dict[str, Any]) -> None:
-    """Write an answer over the last one."""
+    """Replace the answer."""
     text = json.dumps(answer).encode("ascii")
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text, 0)

@@ -1,10 +1,10 @@
 """One connection to a target by OpenSSH's client, and commands over it.
 
 ssh takes ``USER@HOST``, and handles configuration, keys, agents and prompts. All commands share one
-connection that is made once.
+connection.
 
-Defined by: ssh(1), ssh_config(5) "ControlMaster"; $PROSPECT_SSH is for ssh what $GIT_SSH_COMMAND is
-for git(1), but no shell reads it.
+Defined by: ssh(1), ssh_config(5) "ControlMaster"; $PROSPECT_SSH has the same purpose as
+$GIT_SSH_COMMAND for git(1), but without a shell.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Connection(Closing):
     """A connection, which `begin` makes and `close` ends."""
 
     def __init__(self, target: str) -> None:
-        """Get ready to connect.
+        """Prepare to connect.
 
         Raises:
             UsageError: this is no name of a target.
@@ -47,9 +47,9 @@ class Connection(Closing):
         self._control = ["-o", f"ControlPath={self._socket}"]
 
     def begin(self, words: list[str]) -> subprocess.Popen[bytes]:
-        """Connect, and run the first command, which all others share, with pipes.
+        """Connect, and run the first command, with pipes; all others share its connection.
 
-        It ends with NO_CONNECTION if there is none, and ssh has said why.
+        It ends with NO_CONNECTION if there is none, after a message of ssh.
 
         Args:
             words: of the command; the target's shell gets them quoted.
@@ -57,12 +57,12 @@ class Connection(Closing):
         Raises:
             UsageError: there is no ssh.
         """
-        # Only the main thread may choose; another one has no terminal to ask on.
+        # Only the main thread may set signal handlers; others do not use the terminal.
         is_main = threading.current_thread() is threading.main_thread()
         ignored = _OF_TERMINALS if is_main else ()
         options = ["-T", "-o", "ControlMaster=yes", "-o", "ControlPersist=no"]
-        # Keys' passwords and hosts' fingerprints are asked for on the terminal, by ssh: it stays in
-        # the terminal's session, whose Ctrl-C is not meant for it.
+        # ssh asks for passwords and fingerprints on the terminal, so it stays in the terminal's
+        # session, and ignores Ctrl-C.
         before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
         try:
             return subprocess.Popen(
@@ -95,11 +95,9 @@ class Connection(Closing):
         Args:
             words: of the command; the target's shell gets them quoted.
             has_terminal: whether the target gives it its own terminal.
-            stdin: as of `subprocess.Popen`.
-            stdout: the same.
-            stderr: the same.
+            stdin, stdout, stderr: as for `subprocess.Popen`.
         """
-        # Ctrl-C is the terminal's there; without one, `target_recording` passes signals on.
+        # The terminal there handles Ctrl-C; without one, `target_process` passes signals on.
         return subprocess.Popen(
             [
                 *(*self._ssh, *self._control, "-tt" if has_terminal else "-T", "--"),
@@ -114,22 +112,22 @@ class Connection(Closing):
 
     @property
     def is_made(self) -> bool:
-        """Whether others may go over it, which is before its first command has answered."""
+        """Whether other commands may use it, perhaps before the first one has answered."""
         return os.path.exists(self._socket)  # noqa: PTH110 - asked often
 
     def close(self) -> None:
-        """Remove what the connection was found by; it ends with its commands."""
+        """Remove the socket of the connection, which ends with its commands."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
-    """Return a pipe that was asked for when its process was started."""
-    assert pipe is not None  # noqa: S101 - asked for, so it is there
+    """Return a pipe of a process that was started with one."""
+    assert pipe is not None  # noqa: S101 - see above
     return pipe
 
 
 def _ssh_words() -> list[str]:
-    """Return the ssh to run, with options of the user's own."""
+    """Return the command that runs ssh, with the user's options."""
     try:
         return shlex.split(os.environ.get(VARIABLE, "")) or ["ssh"]
     except ValueError as error:

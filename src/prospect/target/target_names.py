@@ -1,14 +1,12 @@
-"""Names of what a target ran: symbol tables and call-frame information, fetched by build id.
+"""Fetches symbol tables and call-frame information of a target's programs by build id.
 
-A recording that has just arrived is marked as the target's, and files are fetched into the target's
-own part of Prospect's cache, where later reports on its recordings find them by build id. Of each
-file only the sections arrive that names and call stacks are made of; the rest of it is a hole. A
-file from a target must have the build id that was asked for, replaces nothing, and grants no user's
-rights.
+This marks a new recording as the target's, and fetches files into the target's own part of
+Prospect's cache, where later reports on its recordings find them by build id. Only the sections for
+names and call stacks arrive; the rest of each file is a hole. A file from a target must have the
+requested build id, replaces nothing, and grants no user's rights.
 
-While a session goes on, files are fetched as they are first hit (`LiveNames`). The kernel of the
-target is not asked for build ids with mappings then (see `capture.machine.mapped_files`): a file is
-asked for by path, process and number.
+During a session, files are fetched when they first have a hit (`LiveNames`). Mappings have no build
+ids then (see `capture.machine.mapped_files`): a request has the file's path, process and inode.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PER
 def mark_target(descriptor: int, target: str) -> bool:
     """Write the target, ``USER@HOST``, into a complete recording, open for reading and writing.
 
-    Return whether it could be marked; a damaged recording cannot.
+    Return False if the recording is damaged.
     """
     again = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -81,7 +79,7 @@ def mark_target(descriptor: int, target: str) -> bool:
 
 
 def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
-    """Return the places and bytes to write to mark a recording."""
+    """Return (place, bytes) to write to mark a recording."""
     if is_pipe_form(bytes(file[: fmt.PIPE_HEADER_BYTES]), read_byte_order(bytes(file[:8]))):
         mark = BuildId(fmt.TARGET_MARK + target, b"", cpumode=abi.PERF_RECORD_MISC_KERNEL)
         return [(len(file), build_id_record(mark, fmt.PERF_RECORD_HEADER_BUILD_ID))]
@@ -94,12 +92,11 @@ def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
 
 
 def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
-    """Mark a recording as a target's, and fetch the files that name its addresses.
+    """Mark a recording as a target's, and fetch the files with names of its addresses.
 
     Args:
         descriptor: the recording, complete.
-        target: the recording came from it.
-        fetch: writes a file of the target to a descriptor; False if there is none.
+        fetch: writes a file of the target to a descriptor; returns False if there is none.
     """
     kept = kept_for(target)
     if not mark_target(descriptor, target) or kept is None:
@@ -124,7 +121,7 @@ def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
 
 
 def missing(profile: Profile) -> list[tuple[str, str, bool]]:
-    """Return path and build id of what is not here, and whether it is the kernel."""
+    """Return (path, build id, whether it is the kernel) of objects that are not here."""
     objects = profile.objects
     rows = zip(objects.path, objects.build_id, objects.kind, objects.source, strict=True)
     found = [
@@ -140,7 +137,7 @@ def missing(profile: Profile) -> list[tuple[str, str, bool]]:
 def keep(
     kept: CacheDirectory, path: str, build_id: bytes, fetch: Fetch, *, is_kernel: bool
 ) -> None:
-    """Put a file into the target's part of the cache, if it is the one and none is there."""
+    """Put a file into the target's part of the cache, if it has the build id and is new."""
     name = kept_name(build_id, KERNEL_LISTING if is_kernel else EXECUTABLE)
     try:
         kept.make()
@@ -150,18 +147,14 @@ def keep(
         ):
             if not fetch(path, descriptor):
                 raise FileNotFoundError(path)
-            if not is_kernel and not _has_build_id(descriptor, build_id):
+            if not is_kernel and not same_build_id(build_id, build_id_in(descriptor)):
                 raise FileNotFoundError(path)
     except OSError:
         return
 
 
-def _has_build_id(descriptor: int, build_id: bytes) -> bool:
-    return same_build_id(build_id, build_id_in(descriptor))
-
-
 def build_id_in(descriptor: int) -> bytes:
-    """Return the build id of what a target sent; empty if it has none, or is no ELF file."""
+    """Return the build id of a file from a target; empty if it has none, or is no ELF file."""
     file = open_file(b"/proc/self/fd/%d" % descriptor)
     try:
         return (ElfImage.parse(file.data).build_id or b"") if isinstance(file, OpenFile) else b""
@@ -176,15 +169,15 @@ class LiveNames:
     """Fetches names for one session.
 
     Attributes:
-        read: which mapped file has which build id, as ``mapped_files`` of docs/recording.md.
+        read: the build ids of mapped files, as ``mapped_files`` of docs/recording.md.
     """
 
     def __init__(self, fetch: FetchFile, target: str) -> None:
         """Begin.
 
         Args:
-            fetch: writes a file of the target to a descriptor, False if there is none.
-            target: the files serve its recordings only.
+            fetch: writes a file of the target to a descriptor; returns False if there is none.
+            target: the files are for its recordings only.
         """
         self._fetch = fetch
         self._kept = kept_for(target)
@@ -194,7 +187,7 @@ class LiveNames:
         }
 
     def fetch(self, profile: Profile, mmaps: Mmaps, names: Sequence[bytes]) -> bool:
-        """Fetch what a part lacks names of and was not asked for yet; return whether any was."""
+        """Fetch files without names in a part, each once; return whether there were any."""
         if self._kept is None:
             return False
         asked = len(self._asked)
@@ -218,7 +211,7 @@ class LiveNames:
         return self._fetch({"file": path}, descriptor)
 
     def _keep_mapped(self, kept: CacheDirectory, file: File, path: str, pid: int) -> None:
-        """Put the file of a mapping into the cache, and note which build id it has."""
+        """Put the file of a mapping into the cache, and note its build id."""
         wanted: dict[str, object] = {"file": path, "inode": file[2]}
         if pid > 0:
             wanted["pid"] = pid
@@ -241,7 +234,7 @@ class LiveNames:
 
 
 def _unknown(profile: Profile) -> set[bytes]:
-    """Return the paths of objects without names of which no build id is known."""
+    """Return the paths of objects without names and without a known build id."""
     objects = profile.objects
     rows = zip(objects.path, objects.build_id, objects.kind, objects.source, strict=True)
     return {
@@ -254,7 +247,7 @@ def _unknown(profile: Profile) -> set[bytes]:
 def _mapped(
     paths: set[bytes], mmaps: Mmaps, names: Sequence[bytes]
 ) -> dict[tuple[File, str, int], None]:
-    """Return which files are mapped under these paths, with a process for each."""
+    """Return (file, path, pid) of the files that are mapped at these paths."""
     wanted = [row for row, name in enumerate(names) if name in paths]
     rows = np.flatnonzero(np.isin(mmaps.name, wanted))
     columns = (mmaps.major, mmaps.minor, mmaps.inode, mmaps.name, mmaps.pid)
@@ -262,6 +255,6 @@ def _mapped(
     for major, minor, inode, name, pid in zip(
         *(column[rows].tolist() for column in columns), strict=True
     ):
-        if inode:  # the last process is likeliest to be there still
+        if inode:  # the last process is the likeliest to exist still
             found[major, minor, inode] = (os.fsdecode(names[name]), pid)
     return {(file, path, pid): None for file, (path, pid) in found.items()}

@@ -1,9 +1,9 @@
-"""A process on a target for one command of Prospect's, from its start to its answer.
+"""A process on a target for one command of Prospect, from its start to its answer.
 
-Two commands run over the one connection: the pump, which begins it, holds the agent in memory and
-sends what that writes; and the agent itself, whose standard files, terminal and exit status are
-COMMAND's. They begin at the same time, since a login may take longer than all the rest, and meet
-there (see `joining`). docs/target.md gives the reason.
+Two commands run over one connection. The relay, which begins it, has the agent in memory and sends
+the agent's output. The agent has the standard files, terminal and exit status of COMMAND. They
+start at the same time, because a login may take longer than everything else, and meet there (see
+`joining`). docs/target.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -33,29 +33,27 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, Protocol
 
     class Receiver(Protocol):
-        """Takes what the agent writes."""
+        """Takes the agent's output."""
 
         def write(self, content: bytes) -> None:
-            """Take a place (u64), and the bytes there."""
-            ...
+            """Take an offset (u64), and the bytes there."""
 
         def truncate(self, content: bytes) -> None:
-            """Take the size (u64) that is left."""
-            ...
+            """Take a smaller size (u64)."""
 
 
-# A shim of pyenv or asdf runs a shell script first, for 65 ms: the system's Python of our version
-# is as good. If there is no Python, the message is here.
+# A shim of pyenv or asdf runs a shell script first, for 65 ms: the system's Python of this version
+# is as good. Status 127 means that there is none.
 _FIND_PYTHON = (
     f"p=$(command -v python3) || exit 127; s=/usr/bin/python3.{sys.version_info[1]}; "
     'case $p in */shims/*) [ -x $s ] && p=$s;; esac; exec "$p" "$@"'
 )
-# Nothing is wanted of what a distribution or a user adds to the standard library.
+# Without additions of a distribution or a user to the standard library.
 _PYTHON = (
     *("exec", "sh", "-c", _FIND_PYTHON, "sh"),
     *("-IS", "-X", "utf8", "-c"),
 )
-# Reads this much Python and runs it; a Python too old for the pump (3.8 is its oldest) only greets.
+# Reads the relay and runs it; a Python that is too old for it, before 3.8, only greets.
 _BOOTSTRAP = (
     "import sys; v=list(sys.version_info[:3]); i=sys.stdin.buffer; s=i.read(int(i.readline()));"
     """exec(s) if v >= [3, 8] else print('{"python": %s, "magic": ""}' % v)"""
@@ -69,11 +67,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class NoPythonError(CaptureError):
-    """There is no Python on the target, or none that is recent enough."""
+    """There is no Python on the target, or it is too old."""
 
 
 class Remote(Closing):
-    """The pump and the agent, until `close`."""
+    """The relay and the agent, until `close`."""
 
     def __init__(
         self, target: str, agent: str, wanted: dict[str, Any], *, is_silent: bool = False
@@ -83,11 +81,11 @@ class Remote(Closing):
         Args:
             target: ``USER@HOST``, as ssh takes it.
             agent: the module whose `main` runs there.
-            is_silent: whether its standard files are nobody's, rather than this process's.
+            is_silent: whether its standard files are /dev/null instead of this process's.
 
         Raises:
             UsageError: this is no name of a target, or there is no ssh.
-            NoPythonError: there is no Python there that could run it.
+            NoPythonError: there is no Python there that can run it.
             CaptureError: there is no connection, or another program answers.
         """
         self.target = target
@@ -105,18 +103,17 @@ class Remote(Closing):
             self._start(agent, json.dumps(wanted, default=_as_text).encode("ascii"), files)
         except BaseException:
             if self._recorder:
-                self._recorder.kill()  # it waits for the pump
+                self._recorder.kill()  # it waits for the relay
             self.close()
             raise
 
     def _begin(self) -> None:
         self._pump = self._connection.begin([*_PYTHON, _BOOTSTRAP])
         source = _source(relay, f"main({self._name!r})")
-        with suppress(OSError):  # it is gone: that there is no greeting says so
+        with suppress(OSError):  # it has ended, which the missing greeting shows
             self._send(b"%d\n" % len(source) + source.encode())
 
     def _start(self, agent: str, request: bytes, files: Mapping[str, Any]) -> None:
-        # While ssh connects, for the most likely Python there.
         from prospect.target.package import OLDEST_PYTHON, package  # noqa: PLC0415 - while ssh connects
 
         packed = package(agent, MAGIC_NUMBER)
@@ -124,7 +121,7 @@ class Remote(Closing):
         while not (self._connection.is_made or select.select([stream], [], [], _LOOK_S)[0]):
             pass
         code = _source(joining, f"join({self._name!r}, {agent!r})")
-        # Shells that are none of POSIX take no line break in a word.
+        # Shells other than POSIX's may not allow a line break in a word.
         words = [*_PYTHON, f"exec({code!a})"]
         if self._connection.is_made:
             self._recorder = self._connection.start(words, **files)
@@ -137,7 +134,7 @@ class Remote(Closing):
         self._hand_over(b"".join(b"%d\n" % len(part) + part for part in parts))
 
     def close(self) -> None:
-        """End the pump, and with it whatever else is left of this on the target."""
+        """End the relay, and with it everything else on the target."""
         if self._pump:
             with suppress(OSError):
                 pipe_of(self._pump.stdin).close()
@@ -154,22 +151,22 @@ class Remote(Closing):
 
     @property
     def exit_status(self) -> int | None:
-        """That of the agent, which is COMMAND's; None while it runs."""
+        """The agent's, which is COMMAND's; None while it runs."""
         return self._recorder.poll() if self._recorder else None
 
     def run(self, receiver: Receiver) -> dict[str, Any]:
-        """Take in what the agent writes, and pass signals on, until it has ended.
+        """Receive the agent's output, and pass signals on, until it has ended.
 
-        Returns: its answer; without "result" where the connection was lost.
+        Returns: its answer; without "result" if the connection was lost.
 
         Raises:
-            ProspectError: what the agent said on the target.
+            ProspectError: the agent's error on the target.
         """
         with signals_to(self.order):
             return self.follow(receiver)
 
     def follow(self, receiver: Receiver) -> dict[str, Any]:
-        """Do what `run` does, but for signals; any thread may."""
+        """Do the same as `run` without passing on signals, in any thread."""
         stream = pipe_of(self._started.stdout).fileno()
         ended = os.pidfd_open(self._agent.pid)
         answer: dict[str, Any] = {}
@@ -198,7 +195,8 @@ class Remote(Closing):
     def fetch(self, path: str, descriptor: int) -> bool:
         """Write a file of the target to a descriptor; return whether there is one.
 
-        Of an ELF file only what names are made of arrives; the rest is holes. The agent has ended.
+        Only the sections of an ELF file with names arrive; the rest is holes. Call this after the
+        agent has ended.
         """
         self._fetched = Fetched(descriptor)
         self.order({"file": path})
@@ -211,10 +209,10 @@ class Remote(Closing):
         return self._fetched.is_whole
 
     def fetch_meanwhile(self, file: Mapping[str, object], descriptor: int) -> bool:
-        """Do what `fetch` does, while another thread follows the agent.
+        """Do the same as `fetch`, while another thread follows the agent.
 
         Args:
-            file: with its path as "file"; maybe "pid", who sees it there, and "inode", its number.
+            file: has the path as "file"; maybe "pid", a process that sees it there, and "inode".
         """
         self._fetched = Fetched(descriptor)
         if self._has_ended:
@@ -223,8 +221,8 @@ class Remote(Closing):
         return self._fetched.is_over.wait(ANSWER_S) and self._fetched.is_whole
 
     def order(self, order: dict[str, Any]) -> None:
-        """Tell the pump something."""
-        with suppress(OSError):  # the connection is gone: the stream ends as well
+        """Send the relay an order."""
+        with suppress(OSError):  # the connection is lost, and the stream ends as well
             self._send(json.dumps(order).encode("ascii") + b"\n")
 
     @property
@@ -238,7 +236,7 @@ class Remote(Closing):
         return self._recorder
 
     def _take_in(self, data: bytes, receiver: Receiver | None) -> dict[str, Any]:
-        """Hand on what arrived; return the agent's last answer, which comes after all else."""
+        """Handle received data; return the agent's answer, which comes last."""
         for letter, content in self._frames.feed(data):
             if self._fetched.take_in(letter, content):
                 continue
@@ -256,7 +254,7 @@ class Remote(Closing):
             rest = rest[pipe_of(self._started.stdin).write(rest) :]
 
     def _hand_over(self, data: bytes) -> None:
-        """Send what the pump waits for, without a word, until all of it is there."""
+        """Send data for which the relay waits; it must not send anything meanwhile."""
         stream, pipe = (
             pipe_of(one).fileno() for one in (self._started.stdout, self._started.stdin)
         )
@@ -271,7 +269,7 @@ class Remote(Closing):
         os.set_blocking(pipe, True)
 
     def _greeting(self, oldest: tuple[int, ...]) -> dict[str, Any]:
-        """Return what the pump says of itself; what the target's shell prints first is skipped."""
+        """Return the relay's greeting, and skip lines before it, such as a shell's banner."""
         pipe = pipe_of(self._started.stdout)
         for line in greeting_lines(pipe.fileno()):
             hello = _hello_in(line)
@@ -282,7 +280,7 @@ class Remote(Closing):
                 raise NoPythonError(f"{self.target} has Python {version}: {_NEEDS}")
             return hello
         if select.select([pipe], [], [], 0)[0] and os.read(pipe.fileno(), 1):
-            self._started.kill()  # it goes on; ssh would throw away what the pipe does not take
+            self._started.kill()  # it still prints, and may not end
         pipe.close()
         try:
             status = self._started.wait(END_S)
@@ -297,7 +295,7 @@ class Remote(Closing):
 
 
 def _source(module: ModuleType, call: str) -> str:
-    """Return a module's source, with a call behind it."""
+    """Return a module's source, with a call at its end."""
     with open(str(module.__file__), encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs milliseconds
         return f"{file.read()}\n{call}\n"
 
@@ -321,7 +319,7 @@ def _answer_in(content: bytes) -> dict[str, Any]:
 
 
 def _raise(target: str, answer: dict[str, Any]) -> NoReturn:
-    """Raise what the agent raised there, as what it was."""
+    """Raise the agent's error, with its class."""
     message = f"{target}: {answer['error']}"
     kind = getattr(errors, str(answer.get("kind")), None)
     if kind is CommandError:
@@ -332,7 +330,7 @@ def _raise(target: str, answer: dict[str, Any]) -> NoReturn:
 
 @contextmanager
 def signals_to(order: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-    """Pass signals that would end this process on to what runs there, whose end ends it."""
+    """Pass signals that would end this process on to the target's, whose end ends this one."""
     old = {}
 
     def pass_on(number: int, _frame: object) -> None:
@@ -349,7 +347,7 @@ def signals_to(order: Callable[[dict[str, Any]], None]) -> Iterator[None]:
 
 
 def _as_text(value: object) -> str:
-    """Return a word of the command that is bytes as the text that stands for them."""
+    """Return the text for a word of the command that is bytes."""
     if isinstance(value, bytes):
         return os.fsdecode(value)
     raise TypeError(value)

@@ -24,17 +24,17 @@ _BY_PERF = "perf records there instead, and COMMAND's output appears on standard
 def record_on(
     target: str, options: RecordOptions, output_fd: int, warn: Announce
 ) -> RecordingResult:
-    """Run a command on a target, and record all that its kernel lets that user see.
+    """Run a command on a target, and record all that the user there may see.
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
         output_fd: a regular file, opened for writing and reading; the caller closes it.
-        warn: called where perf records, as there is no Python.
+        warn: called if perf records, because there is no Python.
 
     Raises:
-        UsageError: options that cannot be followed there.
+        UsageError: the target cannot follow the options.
         CommandError: the command cannot be started there.
-        CaptureError: nothing can be recorded there, or no connection be made.
+        CaptureError: nothing can be recorded there, or there is no connection.
     """
     if options.count_calls:
         raise UsageError("--count-calls does not work with --target: it needs symbol tables")
@@ -44,7 +44,7 @@ def record_on(
         )
     refuse_probes(options.events)
     bound = options.max_bytes or default_bound_bytes(output_fd)
-    # Nothing is kept on its disk.
+    # The recorder keeps nothing on its disk.
     wanted = asdict(options) | {"max_bytes": bound or None, "use_cache": False}
     try:
         started = Remote(target, AGENT, wanted)
@@ -76,7 +76,7 @@ def refuse_probes(events: tuple[str, ...]) -> None:
 
 
 def _result(remote: Remote, answer: dict[str, object], file: ReceivedFile) -> RecordingResult:
-    """Return what became of the recording."""
+    """Return the result of the recording."""
     from prospect.recording.interval import RecordingResult  # noqa: PLC0415 - once it has ended
 
     if "result" not in answer:
@@ -89,10 +89,10 @@ def _result(remote: Remote, answer: dict[str, object], file: ReceivedFile) -> Re
 
 
 def checked_result(said: object) -> RecordingResult:
-    """Return a result that a target said, of nothing but what belongs there.
+    """Return a target's result, after checking all of its fields.
 
     Raises:
-        CaptureError: it is none.
+        CaptureError: it is damaged.
     """
     from prospect.recording.interval import RecordingResult  # noqa: PLC0415 - once it has ended
 

@@ -1,6 +1,6 @@
 """A target's kernel as the source of a live session, with `live.source.KernelSource`'s interface.
 
-A thread takes in what arrives; if nothing asks for it, it waits, and the target keeps the rest.
+A thread receives the data; if it is not taken, the thread waits, and the target keeps the rest.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, Recu
 
 
 def source_on(target: str) -> MakeSource:
-    """Return what makes a source of a target, ``USER@HOST`` as ssh takes it."""
+    """Return a factory of sources for a target, ``USER@HOST`` as ssh takes it."""
     return lambda options, make_gate: TargetSource(target, options, make_gate)
 
 
 class TargetSource(Closing):
-    """Samples all CPUs of a target, or whom the options name there, until `close`.
+    """Samples all CPUs of a target, or chosen processes or threads there, until `close`.
 
     See `KernelSource`.
 
     Attributes:
-        mark: when the last part ended; at first, when sampling began.
-        running: who ran there, in a part of which records were lost; None if all came.
-        sample_cost_ns: what a sample costs there, 0 if that is not known.
-        whom: the options name, as the target says; None for everybody.
+        mark: the end of the last part; at first, the start of sampling.
+        running: the processes there, if records of a part were lost; None if all came.
+        sample_cost_ns: the cost of a sample there, 0 if it is unknown.
+        whom: the chosen processes or threads, as the target found them; None for every process.
     """
 
     child_pids: list[int] = []  # noqa: RUF012 - none is of this machine
@@ -73,15 +73,16 @@ class TargetSource(Closing):
         """Begin.
 
         Args:
-            options: rate, clocks, call graph, and whom to follow there.
-            make_gate: makes what leaves out records, of the events.
+            options: rate, clocks, call graph, and chosen processes or threads.
+            make_gate: makes the record limiter for the events.
 
         Raises:
-            CaptureError: the whole system may not be sampled there, whom to follow is not there,
-                or no connection can be made.
+            CaptureError: the whole system may not be sampled there, a chosen process does not
+                exist, or there is no connection.
         """
         self._target = target
-        self._remote = Remote(target, AGENT, _wanted(options), is_silent=True)
+        wanted = asdict(replace(options, use_cache=False))  # keeps nothing on its disk
+        self._remote = Remote(target, AGENT, wanted, is_silent=True)
         self._names = LiveNames(self._remote.fetch_meanwhile, target)
         self._arrived = _Arrived()
         self._thread = threading.Thread(target=self._follow, name="target", daemon=True)
@@ -102,21 +103,21 @@ class TargetSource(Closing):
 
     @property
     def has_ended(self) -> bool:
-        """As of `KernelSource`."""
+        """As in `KernelSource`."""
         return self._arrived.has_ended
 
     @property
     def seen(self) -> Mapping[int, Sequence[int]]:
-        """By pid, what the first look at the target saw of a process."""
+        """The processes at the first look at the target, by pid."""
         return by_number(self._info.extras.get("processes"))
 
     @property
     def waiting_bytes(self) -> int:
-        """As of `KernelSource`."""
+        """As in `KernelSource`."""
         return self._arrived.waiting_bytes
 
     def descriptions(self) -> Sequence[EventDescription]:
-        """Return the events, with the ids known so far."""
+        """Return the events, with their ids so far."""
         return self._info.events
 
     def take(self) -> bytes:
@@ -131,7 +132,7 @@ class TargetSource(Closing):
         before = self.mark
         of_running = [one.running for one in marks if one.running]
         self.running = of_running[-1] if of_running else None
-        # With the last mark all is there of what was before the one in front of it.
+        # The last mark shows that all records before the last but one are here.
         known_ns = (marks[-2].mark if len(marks) > 1 else before).time_ns
         self.mark, extras, _ = marks[-1]
         said = counted_notes(note for one in marks for note in texts_of(one.extras.get("limits")))
@@ -142,9 +143,9 @@ class TargetSource(Closing):
         return self._gate.condensed(self._gate.passed(records), known_ns)
 
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
-        """Return what a recording from one mark to the other says of itself, but for processes."""
+        """Return the description of a recording between two marks, without processes."""
         extras = _over(self._extras, begin, end) | {"mapped_files": self._names.read}
-        # Those of the last part, or of all parts.
+        # Sentences of the last part, or of all parts.
         said = texts_of(extras.get("limits")) if begin == self._begin else self._limits
         extras["limits"] = [*said, *self._gate.limits]
         return self._info._replace(
@@ -162,7 +163,7 @@ class TargetSource(Closing):
         return self._names.read if is_new else {}
 
     def name_containers(self, _paths: list[str]) -> Mapping[str, ContainerFacts]:
-        """Return nothing: it is that machine which knows its containers."""
+        """Return nothing: only the target knows its containers."""
         return {}
 
     def close(self) -> None:
@@ -183,20 +184,15 @@ class TargetSource(Closing):
         self._arrived.end(reason)
 
 
-def _wanted(options: RecordOptions) -> dict[str, Any]:
-    """Return the options as they go there, if nothing is to be kept on disk."""
-    return asdict(replace(options, use_cache=False))
-
-
 def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
-    """Return whom a target says it follows."""
+    """Return the processes or threads that a target follows."""
     if bool(whom) != bool(options.pids or options.tids):
         raise FrameError("the target's answer is damaged: it does not follow the processes named")
     return whom
 
 
 def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
-    """Return the facts of the time between two marks, from the facts of a part of it."""
+    """Return the facts about the time between two marks, from those about a part of it."""
     try:
         return _said_over(extras, begin, end)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -228,7 +224,7 @@ def _said_over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]
 
 
 class _End(NamedTuple):
-    """The end of a part, facts of its time, and maybe the processes that ran."""
+    """The end of a part, facts about its time, and maybe the processes that ran."""
 
     mark: Mark
     extras: dict[str, Any]
@@ -236,12 +232,12 @@ class _End(NamedTuple):
 
 
 class _Arrived:
-    """Takes chunks in, in one thread; hands parts out, in another.
+    """Receives chunks in one thread, and returns parts in another.
 
     Attributes:
-        info: what recordings of the session say of themselves.
-        whom: the session follows; None for everybody.
-        has_ended: whether all that were named have ended.
+        info: the description of recordings of the session.
+        whom: the processes or threads that the session follows; None for every process.
+        has_ended: whether all chosen processes or threads have ended.
         waiting_bytes: records that were not taken yet.
     """
 
@@ -259,10 +255,10 @@ class _Arrived:
         self.has_ended = False
 
     def write(self, content: bytes) -> None:
-        """Take what follows what was taken before; wait while there is too much already.
+        """Take the next bytes; wait while too much is waiting already.
 
         Raises:
-            FrameError: it does not follow, or is no such chunk.
+            FrameError: they are not the next ones, or no such chunk.
         """
         (offset,) = OFFSET.unpack_from(content)
         if offset != self._at:
@@ -281,7 +277,7 @@ class _Arrived:
             self._put(letter, chunk)
 
     def truncate(self, _content: bytes) -> None:
-        """Refuse that it is taken back."""
+        """Refuse to remove chunks."""
         raise FrameError("protocol error: truncation after data")
 
     def wait_for_mark(self, seconds: float) -> None:
@@ -296,7 +292,7 @@ class _Arrived:
                 raise CaptureError(self._ended or "the target has been silent for too long")
 
     def take(self) -> tuple[bytes, list[_End]]:
-        """Return the records of whole parts, and what each part's end was."""
+        """Return the records of complete parts, and the end of each part."""
         with self._changed:
             taken = b"".join(self._records), self._marks
             self._records, self._marks, self.waiting_bytes = [], [], 0
@@ -304,13 +300,13 @@ class _Arrived:
             return taken
 
     def end(self, reason: str) -> None:
-        """Say that nothing more comes."""
+        """Note that no more data comes, for a reason."""
         with self._changed:
             self._ended = reason
             self._changed.notify_all()
 
     def let_all_in(self) -> None:
-        """Wait for nobody any more."""
+        """Discard data from now on, without waiting."""
         with self._changed:
             self._takes_all = True
             self._changed.notify_all()
@@ -345,7 +341,7 @@ class _Arrived:
 
 
 def _info_in(chunk: bytes) -> RecordingInfo:
-    """Return what a recording says of itself."""
+    """Return the description in a recording."""
     with Descriptor(os.memfd_create("info")) as descriptor:
         os.write(descriptor, chunk)
         with open_recording(f"/proc/self/fd/{descriptor}") as recording:
@@ -353,7 +349,7 @@ def _info_in(chunk: bytes) -> RecordingInfo:
 
 
 def _whom_in(chunk: bytes) -> Whom:
-    """Return whom a session follows."""
+    """Return the processes or threads that a session follows."""
     with suppress(*_DAMAGES):
         words, pids, members = json.loads(chunk)
         numbers = (*pids, *(members or ()))
