@@ -1,4 +1,4 @@
-"""Measures the time by which one sample delays the interrupted code on this machine.
+"""Measures the time by which one sample makes the interrupted code slower on this machine.
 
 It times fixed pieces of work, one in user space and one in the kernel, in turn with and without a
 fast clock that samples as the recording does. The time that the clock adds, divided by its samples,
