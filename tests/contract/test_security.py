@@ -94,7 +94,7 @@ OTHER_FIGURES = {
     },
     "sizes of a format, of the kernel and of CPUs, and what tells a record from other bytes": {
         "capture/compressed_sink.py": ("_MOST_PAYLOAD_BYTES",),
-        "capture/events/event_choice.py": ("_MOST_PRECISE",),
+        "capture/events/event_choice.py": ("MOST_PRECISE",),
         "capture/events/recorded_callers.py": ("_MOST_STACK_BYTES",),
         "capture/kernel/bpf_objects.py": ("_MOST_CPUS",),
         "capture/kernel/procfs.py": ("_MOST_CPUS",),
@@ -106,7 +106,7 @@ OTHER_FIGURES = {
         "capture/v8/functions.py": ("_MOST_CHARACTERS",),
         "capture/v8/sampled_stacks.py": ("_MOST_OFFSET", "_MOST_TYPE"),
         "capture/v8/v8_runtime.py": ("_MOST_OFFSET",),
-        "capture/events/event_parsing.py": ("_MOST_PRECISE", "_MOST_VALUE"),
+        "capture/events/event_parsing.py": ("_MOST_VALUE",),
         "capture/java/vm_tables.py": ("_LARGEST_OFFSET",),
         "assembly/stacks/unwinding.py": ("_MOST_BRANCHES",),
         "assembly/tables/clocks.py": ("_LONGEST_TICK_NS",),
