@@ -59,12 +59,7 @@ METRICS = (
         "objects_without_names",
         "Objects hit in the last window whose functions have no names.",
     ),
-    (
-        "cpu_seconds_total",
-        _COUNTER,
-        "cpu_s",
-        "CPU time of the daemon and its processes.",
-    ),
+    ("cpu_seconds_total", _COUNTER, "cpu_s", "CPU time of the daemon and its processes."),
     (
         "cpu_percent",
         _GAUGE,
@@ -74,18 +69,8 @@ METRICS = (
     ("cpu_limit_percent", _GAUGE, "cpu_limit_percent", "The limit of cpu_percent."),
     ("memory_bytes", _GAUGE, "memory_bytes", "Memory of the daemon."),
     ("memory_limit_bytes", _GAUGE, "memory_limit_bytes", "The limit of memory_bytes."),
-    (
-        "goes_without",
-        _GAUGE,
-        "steps",
-        "Steps that the daemon has taken to stay within its limits.",
-    ),
-    (
-        "start_time_seconds",
-        _GAUGE,
-        "began_s",
-        "When the daemon started, since 1970.",
-    ),
+    ("goes_without", _GAUGE, "steps", "Steps that the daemon has taken to stay within its limits."),
+    ("start_time_seconds", _GAUGE, "began_s", "When the daemon started, since 1970."),
 )
 # Metrics of a daemon that sends finished hours.
 _SHIPPING = (

@@ -123,10 +123,7 @@ def with_rate(options: RecordOptions) -> RecordOptions:
 
 
 def open_events(
-    options: RecordOptions,
-    pid: int,
-    cpus: tuple[int, ...],
-    switches: SwitchPrograms | None = None,
+    options: RecordOptions, pid: int, cpus: tuple[int, ...], switches: SwitchPrograms | None = None
 ) -> EventSet:
     """Open the best events on all CPUs; timers if not every CPU has the hardware counter.
 

@@ -104,11 +104,7 @@ def parse_cost(line: bytes, key: str) -> KeptCost | None:
 
 
 def rate_for_overhead(
-    percent: float,
-    clocks: int,
-    *,
-    call_graph: CallGraph = KERNEL_CALLERS,
-    use_cache: bool,
+    percent: float, clocks: int, *, call_graph: CallGraph = KERNEL_CALLERS, use_cache: bool
 ) -> int:
     """Return the highest rate whose samples take at most this share of each CPU, in Hz.
 

@@ -20,10 +20,7 @@ import struct
 from prospect.abi import constants as abi
 from prospect.abi.record_layout import HEADER, layout_of, record_struct
 from prospect.light import Descriptor
-from prospect.recording.recording_limits import (
-    LARGEST_COMPACTED_BYTES,
-    MOST_COMPACTED_RECORDS,
-)
+from prospect.recording.recording_limits import LARGEST_COMPACTED_BYTES, MOST_COMPACTED_RECORDS
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False

@@ -188,9 +188,7 @@ def _diagnosis_in(said: Any) -> Diagnosis:
     return Diagnosis(checks=checks, status=status, **words)
 
 
-def _events_in(
-    said: Any,
-) -> tuple[list[ListedEvent], tuple[str, ...], list[CheckedEvent | None]]:
+def _events_in(said: Any) -> tuple[list[ListedEvent], tuple[str, ...], list[CheckedEvent | None]]:
     events, limits, checks = said
     found = [_listed_in(one) for one in events]
     tried = [

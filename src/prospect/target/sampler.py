@@ -103,10 +103,7 @@ def _described(source: KernelSource) -> bytes:
         events = source.descriptions()
         writer = RecordingWriter(descriptor, events)
         info = source.info(source.mark, source.mark)
-        extras = info.extras | {
-            "processes": source.seen,
-            "sample_cost_ns": source.sample_cost_ns,
-        }
+        extras = info.extras | {"processes": source.seen, "sample_cost_ns": source.sample_cost_ns}
         writer.finish(info._replace(extras=extras), events)
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 

@@ -141,10 +141,7 @@ def keep(
     name = kept_name(build_id, KERNEL_LISTING if is_kernel else EXECUTABLE)
     try:
         kept.make()
-        with (
-            kept.opened() as directory,
-            new_file(directory, name, may_replace=False) as descriptor,
-        ):
+        with kept.opened() as directory, new_file(directory, name, may_replace=False) as descriptor:
             if not fetch(path, descriptor):
                 raise FileNotFoundError(path)
             if not is_kernel and not same_build_id(build_id, build_id_in(descriptor)):

@@ -49,10 +49,7 @@ _FIND_PYTHON = (
     'case $p in */shims/*) [ -x $s ] && p=$s;; esac; exec "$p" "$@"'
 )
 # Without additions of a distribution or a user to the standard library.
-_PYTHON = (
-    *("exec", "sh", "-c", _FIND_PYTHON, "sh"),
-    *("-IS", "-X", "utf8", "-c"),
-)
+_PYTHON = (*("exec", "sh", "-c", _FIND_PYTHON, "sh"), *("-IS", "-X", "utf8", "-c"))
 # Reads the relay and runs it; a Python that is too old for it, before 3.8, only greets.
 _BOOTSTRAP = (
     "import sys; v=list(sys.version_info[:3]); i=sys.stdin.buffer; s=i.read(int(i.readline()));"

@@ -416,8 +416,6 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str,
 def _open_clock(pid: int) -> int:
     """Open a counter of the CPU time of a process and its descendants."""
     attr = EventAttr(
-        type=perf.PERF_TYPE_SOFTWARE,
-        config=perf.PERF_COUNT_SW_TASK_CLOCK,
-        flags=perf.FLAG_INHERIT,
+        type=perf.PERF_TYPE_SOFTWARE, config=perf.PERF_COUNT_SW_TASK_CLOCK, flags=perf.FLAG_INHERIT
     )
     return perf_syscalls.perf_event_open(attr.pack(), pid, -1)

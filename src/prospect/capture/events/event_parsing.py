@@ -19,12 +19,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.capture_limits import MOST_EVENT_CHARACTERS
 from prospect.capture.events import pmus
-from prospect.capture.events.event_choice import (
-    ALONE,
-    MOST_PRECISE,
-    PRECISE_IP_SHIFT,
-    ChosenEvent,
-)
+from prospect.capture.events.event_choice import ALONE, MOST_PRECISE, PRECISE_IP_SHIFT, ChosenEvent
 from prospect.capture.events.tracepoints import tracepoint_id, tracepoints
 from prospect.errors import CaptureError, UsageError
 from prospect.records import NamedTuple
@@ -124,11 +119,7 @@ _RAW = re.compile(r"r([0-9a-fA-F]{1,16})\Z")
 _MODIFIERS = re.compile(r"[ukhpD]+\Z")
 _TERM = re.compile(r"""([\w.-]+)(?:=("[^"]*"|'[^']*'|[^,]*))?(?:,|\Z)""", re.ASCII)
 _FILE = re.compile(r"(?:\.{0,2}/)[^,{}]*")
-_PRIVILEGES = {
-    "u": abi.FLAG_EXCLUDE_USER,
-    "k": abi.FLAG_EXCLUDE_KERNEL,
-    "h": abi.FLAG_EXCLUDE_HV,
-}
+_PRIVILEGES = {"u": abi.FLAG_EXCLUDE_USER, "k": abi.FLAG_EXCLUDE_KERNEL, "h": abi.FLAG_EXCLUDE_HV}
 
 
 def parse_events(text: str) -> tuple[ChosenEvent, ...]:

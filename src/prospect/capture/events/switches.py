@@ -77,12 +77,7 @@ _NO_WAKERS = (
 
 
 def with_switches(
-    plan: EventPlan,
-    graph: CallGraph,
-    cpu: int,
-    programs: tuple[ChosenEvent, ...],
-    *,
-    wakers: bool,
+    plan: EventPlan, graph: CallGraph, cpu: int, programs: tuple[ChosenEvent, ...], *, wakers: bool
 ) -> EventPlan:
     """Return a plan that records the scheduler's switches too.
 

@@ -164,10 +164,7 @@ class FollowedSwitches(Closing):
         )
 
     def start(
-        self,
-        outputs: Mapping[str, Mapping[int, int]],
-        pids: tuple[int, ...],
-        command_pid: int,
+        self, outputs: Mapping[str, Mapping[int, int]], pids: tuple[int, ...], command_pid: int
     ) -> None:
         """Attach the programs; they record samples as soon as the events are enabled.
 

@@ -46,11 +46,7 @@ def is_filtered(error_number: int | None) -> bool:
 
 
 def perf_event_open(
-    attr: bytes,
-    pid: int,
-    cpu: int,
-    group_fd: int = -1,
-    flags: int = abi.PERF_FLAG_FD_CLOEXEC,
+    attr: bytes, pid: int, cpu: int, group_fd: int = -1, flags: int = abi.PERF_FLAG_FD_CLOEXEC
 ) -> int:
     """Open one event and return its file descriptor, closed on exec.
 

@@ -224,10 +224,7 @@ class FileReader:
     """Reads each mapped file once."""
 
     def __init__(
-        self,
-        found: ReadFiles,
-        copies: ImageCopies | None = None,
-        served: ServedFiles | None = None,
+        self, found: ReadFiles, copies: ImageCopies | None = None, served: ServedFiles | None = None
     ) -> None:
         """Prepare.
 
