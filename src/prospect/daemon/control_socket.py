@@ -199,7 +199,6 @@ def is_stopped(pid: int) -> bool:
 
 
 def _peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process at the other end, and its user."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, user, _ = _CREDENTIALS.unpack(peer)
     return int(pid), int(user)

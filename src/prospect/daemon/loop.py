@@ -202,7 +202,6 @@ class Daemon:
                 self._follow(request)
 
     def _timeout_s(self) -> float:
-        """Return the time until there is something to do."""
         waits = [LONGEST_LOOK_S, self._manager.alive_every_s or LONGEST_LOOK_S]
         waits.append(self._shipping.due_s())
         waits.append(self._ending.write_left_s)

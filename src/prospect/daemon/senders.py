@@ -192,7 +192,6 @@ class Shipping(_Sender):
             self._waiting_bytes, self._oldest_s = found.size_bytes, found.oldest_s
 
     def _plan(self) -> None:
-        """Set the time of the next look."""
         now_s = time.time()
         self._look(self._shipment)
         if self._failures:

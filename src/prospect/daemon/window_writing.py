@@ -276,7 +276,6 @@ class StoreWriting:
         return count > 0
 
     def _tidy(self) -> None:
-        """Remove segments that are too old or too many."""
         now_s = time.monotonic()
         if now_s - self._tidied_s < TIDY_S:
             return

@@ -67,7 +67,6 @@ def count_events(
 
 
 def _check(options: CountOptions) -> None:
-    """Refuse options that contradict each other."""
     if options.pids and (options.cpus is not None or options.scope != FAMILY):
         raise UsageError("--pid counts processes: drop --cpu and -V")
     if options.cpus is not None and options.scope == ALONE:
@@ -199,7 +198,6 @@ def _pidfds(pids: tuple[int, ...]) -> Iterator[list[int]]:
 
 
 def _target(options: CountOptions, command: Command | None) -> CountTarget:
-    """Return the processes or CPUs to count."""
     with closing(CpuWatch()) as watch:
         online = watch.online
     if _is_system(options):
@@ -219,7 +217,6 @@ def _target(options: CountOptions, command: Command | None) -> CountTarget:
 
 
 def _target_text(options: CountOptions) -> str:
-    """Return the counted processes or CPUs, in words."""
     words = " ".join(os.fsdecode(word) for word in options.command)
     who = ""
     if options.pids:

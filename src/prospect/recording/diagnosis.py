@@ -183,7 +183,6 @@ def diagnose(facts: Facts) -> Diagnosis:
 
 
 def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
-    """Return checks of what the possible events can see."""
     if plan.scope == SCOPE_SYSTEM:
         processes = Check("processes", OK, "every process on the system (-V 4)")
     else:
@@ -227,7 +226,6 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
 
 
 def _stacks_check(facts: Facts, plan: EventPlan) -> Check:
-    """Return a check of the processes whose stacks are recorded."""
     if plan.scope != SCOPE_SYSTEM:
         return Check("stacks", OK, "of COMMAND or -p, and their descendants")
     if facts.no_choice:

@@ -51,7 +51,6 @@ class Interval(NamedTuple):
 
 
 def _clocks(events: EventSet) -> list[dict[str, Any]]:
-    """Return the periods of the clocks, and the ids of their events."""
     cpu_of = events.cpu_of()
     clocks: list[dict[str, Any]] = [
         {"period_ns": period_ns, "ids": ids, "cpus": [cpu_of[number] for number in ids]}

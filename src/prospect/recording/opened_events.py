@@ -182,7 +182,6 @@ def open_events(
 
 
 def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
-    """Return the bytes a second of a busy CPU's samples."""
     bytes_a_second = options.frequency_hz * sample_bytes(plan.with_callers)
     if options.events:
         from prospect.capture.events.event_opening import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
@@ -199,7 +198,6 @@ def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
 
 
 def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
-    """Return the plan with an event for Python frames, if wanted and possible here."""
     machine = os.uname().machine
     if options.python == "never" or machine not in _PYTHON_MACHINES:
         return plan

@@ -154,7 +154,6 @@ def _record(
 
 
 def _check_target(options: RecordOptions) -> None:
-    """Refuse options that contradict each other."""
     if options.command and options.for_s is not None:
         raise UsageError("COMMAND is recorded until it ends: drop it, or drop --for")
     if options.count_calls and (options.pids or not options.command):
@@ -375,7 +374,6 @@ class _NoCounters:
 def _exact_counters(
     options: RecordOptions, pid: int, warn: Announce | None
 ) -> AbstractContextManager[Mapping[str, ExactCounter]]:
-    """Open the counters of the options."""
     if not (options.count_syscalls or options.count_calls):
         return _NoCounters()
     from prospect.announcing import silent  # noqa: PLC0415 - only where calls are counted

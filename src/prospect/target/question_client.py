@@ -127,7 +127,6 @@ def _result(remote: Remote, lines: _Lines) -> object:
 
 
 def _read(read: Callable[[Any], _Kind], said: object) -> _Kind:
-    """Return an answer that a function has parsed."""
     try:
         return read(said)
     except _DAMAGES:

@@ -78,7 +78,6 @@ def say(message: str) -> None:
 
 
 def _answer(descriptor: int, answer: dict[str, Any]) -> None:
-    """Replace the answer."""
     text = json.dumps(answer).encode("ascii")
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text, 0)

@@ -127,7 +127,6 @@ def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def _ssh_words() -> list[str]:
-    """Return the command that runs ssh, with the user's options."""
     try:
         return shlex.split(os.environ.get(VARIABLE, "")) or ["ssh"]
     except ValueError as error:

@@ -76,7 +76,6 @@ def refuse_probes(events: tuple[str, ...]) -> None:
 
 
 def _result(remote: Remote, answer: dict[str, object], file: ReceivedFile) -> RecordingResult:
-    """Return the result of the recording."""
     from prospect.recording.interval import RecordingResult  # noqa: PLC0415 - once it has ended
 
     if "result" not in answer:

@@ -341,7 +341,6 @@ class _Arrived:
 
 
 def _info_in(chunk: bytes) -> RecordingInfo:
-    """Return the description in a recording."""
     with Descriptor(os.memfd_create("info")) as descriptor:
         os.write(descriptor, chunk)
         with open_recording(f"/proc/self/fd/{descriptor}") as recording:
@@ -349,7 +348,6 @@ def _info_in(chunk: bytes) -> RecordingInfo:
 
 
 def _whom_in(chunk: bytes) -> Whom:
-    """Return the processes or threads that a session follows."""
     with suppress(*_DAMAGES):
         words, pids, members = json.loads(chunk)
         numbers = (*pids, *(members or ()))
@@ -359,7 +357,6 @@ def _whom_in(chunk: bytes) -> Whom:
 
 
 def _mark_in(chunk: bytes) -> _End:
-    """Return the end of a part."""
     with suppress(*_DAMAGES):
         said = json.loads(chunk)
         time_ns, at, cpu_times, lost, _, read_ns = said["mark"]

@@ -384,7 +384,6 @@ class CallCounter:
         }
 
     def _hook_lines(self) -> dict[str, Any]:
-        """Return the result of the hook, if there is one."""
         hook = self._probes.hook
         if hook:
             try:

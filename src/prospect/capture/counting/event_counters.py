@@ -197,7 +197,6 @@ class CounterSet:
         return bool(event.path and target.on_exec and not target.threads_only)
 
     def _note_probe(self, event: ChosenEvent) -> None:
-        """Add a sentence about the tasks in which a probe counts."""
         if not event.path or not self._target.pids:
             return
         limit = "Probes count the threads that run as counting begins, not those that start later."

@@ -347,7 +347,6 @@ def _fitted(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, 
 
 
 def _timer_attr(flags: int, period_ns: int) -> EventAttr:
-    """Return a timer's attributes for a recent kernel."""
     return EventAttr(
         sample_period=period_ns,
         sample_type=SAMPLE_TYPE,

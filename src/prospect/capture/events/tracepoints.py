@@ -66,7 +66,6 @@ def _own_mount() -> int:
 
 
 def _call(number: int, *arguments: bytes | int | None) -> int:
-    """Make a system call."""
     words = (
         ctypes.c_long(one) if isinstance(one, int) else ctypes.c_char_p(one) for one in arguments
     )

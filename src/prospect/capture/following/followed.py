@@ -215,7 +215,6 @@ class FollowedSwitches(Closing):
 
 
 def _threads_below(pids: tuple[int, ...]) -> set[int]:
-    """Return the threads of these processes and of their descendants."""
     return {tid for pid in family(pids) for tid in threads_of(pid)} if pids else set()
 
 

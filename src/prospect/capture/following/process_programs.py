@@ -196,7 +196,6 @@ def _load_period() -> Items:
 
 
 def _read_field(task: Reg, field: str, place: int) -> Items:
-    """Copy a field of a task to the stack."""
     yield asm.move(R3, task)
     yield add_offset(R3, field)
     yield from asm.address(R1, place)

@@ -137,12 +137,10 @@ def _switch(maps: WaitMaps) -> Items:
 
 
 def _key_place(piece: int) -> int:
-    """Return the place of a piece's key in the raw data."""
     return _WORD_BYTES * (1 + piece)
 
 
 def _read_stack_pointer() -> Items:
-    """Read the thread's user stack pointer."""
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
     yield asm.move(R1, R0)
     yield asm.call(abi.BPF_FUNC_task_pt_regs)
@@ -236,7 +234,6 @@ def _write(maps: WaitMaps) -> Items:
 
 
 def _remember_piece(seen: int, piece: int) -> Items:
-    """Remember a piece that was written."""
     yield asm.load(BPF_DW, R1, R7, _key_place(piece))
     yield asm.move(R2, R1)
     yield asm.alu(abi.BPF_AND, R2, 1)

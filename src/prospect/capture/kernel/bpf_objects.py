@@ -429,7 +429,6 @@ def missed_runs(program_fd: int) -> int:
 
 
 def _program_info(program_fd: int) -> bytes:
-    """Return the struct bpf_prog_info of a program."""
     info = ctypes.create_string_buffer(_INFO_BYTES)
     attr = struct.pack("=IIQ", program_fd, _INFO_BYTES, ctypes.addressof(info))
     _bpf(abi.BPF_OBJ_GET_INFO_BY_FD, attr)

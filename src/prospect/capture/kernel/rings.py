@@ -111,7 +111,6 @@ class Ring:
             self._inserted = [one for one in self._inserted if one[0] >= head]
 
     def _records(self, into: list[memoryview | bytes], at: int, end: int) -> None:
-        """Append the records between two positions."""
         for begin in self._to_hide(at, end, *self._hidden) if self._hidden else ():
             self._slice(into, at, begin)
             into.append(_HIDDEN_TYPE)
@@ -155,7 +154,6 @@ class Ring:
         return last if stop > end and first <= last and self._data[last:] == mark else -1
 
     def _slice(self, into: list[memoryview | bytes], at: int, end: int) -> None:
-        """Append the bytes between two positions."""
         if at >= end:
             return
         begin = at & (self._size - 1)

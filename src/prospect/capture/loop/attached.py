@@ -87,7 +87,6 @@ class Attached(Closing):
 
 
 def _opened(pid: int) -> int:
-    """Return a descriptor of a process."""
     try:
         fd = os.pidfd_open(pid)
     except (OSError, OverflowError) as error:
@@ -114,7 +113,6 @@ _NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 
 
 def _absence(pid: int) -> str:
-    """Return a message that there is no process with this pid."""
     for line in read_if_there(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"Tgid:"):
             owner = int(line.split()[1])

@@ -269,7 +269,6 @@ class DrainLoop:
             self._end_with_file(error)
 
     def _end(self) -> None:
-        """Stop the events and read the kernel's accounting."""
         self._events.disable()
         self.end_ns = monotonic_ns()
         self.cpu_times = (self.cpu_times[0], read_cpu_times())

@@ -397,7 +397,6 @@ def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]
 
 
 def _without(size: int, left_out: Iterable[Range]) -> list[Range]:
-    """Return the other bytes of a file, as (offset, length)."""
     pieces = []
     at = 0
     for begin, end in sorted(left_out):
