@@ -315,6 +315,7 @@ class CallProbes:
 
     The kernel takes a few milliseconds to place and to remove them. `open_gate` and `close_gate`
     take effect at once.
+    Methods raise OSError if the kernel refuses.
 
     Attributes:
         hook: runs at the probes, as long as they are placed.
@@ -329,11 +330,7 @@ class CallProbes:
         self._taken: dict[tuple[int, int, int], int] = {}
 
     def open(self) -> None:
-        """Make the table and load the program, with the gate closed.
-
-        Raises:
-            OSError: the kernel refused.
-        """
+        """Make the table and load the program, with the gate closed."""
         layout = bpf_objects.MapLayout
         kind, flags = abi.BPF_MAP_TYPE_HASH, abi.BPF_F_NO_PREALLOC
         layouts = (
@@ -376,11 +373,7 @@ class CallProbes:
         return found
 
     def place(self, numbers: Iterable[int]) -> None:
-        """Place probes at these functions.
-
-        Raises:
-            OSError: the kernel refused.
-        """
+        """Place probes at these functions."""
         for file, of_file in self._by_file(numbers).items():
             self._held.links.append(self._attach(file, of_file))
             if self.hook:
@@ -404,11 +397,7 @@ class CallProbes:
         bpf_objects.write_element(self._maps.gate, 0, CLOSED_BIT.to_bytes(4, "little"))
 
     def rows(self) -> Iterator[CallRow]:
-        """Yield the table.
-
-        Raises:
-            OSError: the kernel refused.
-        """
+        """Yield the table."""
         known = range(len(self._functions))
         dump = bpf_objects.read_hash(self._maps.counts, KEY.size, VALUE.size)
         for keys, values in dump:
@@ -419,11 +408,7 @@ class CallProbes:
                     yield CallRow(function, function == place, pid, caller, calls, first_ns)
 
     def take(self) -> list[CallRow]:
-        """Return rows with the calls since the last time.
-
-        Raises:
-            OSError: the kernel refused.
-        """
+        """Return rows with the calls since the last time."""
         added = []
         for row in self.rows():
             key = (row.function | (not row.is_open) << 31, row.pid, row.caller)
@@ -433,11 +418,7 @@ class CallProbes:
         return added
 
     def dropped(self) -> int:
-        """Return the number of calls that are in no row.
-
-        Raises:
-            OSError: the kernel refused.
-        """
+        """Return the number of calls that are in no row."""
         return bpf_objects.read_percpu_sum(self._maps.dropped, 0) + bpf_objects.missed_runs(
             self._program_fd
         )

@@ -1,6 +1,7 @@
 """bpf(): maps, types, programs, raw tracepoints, and ring buffers that programs fill.
 
 Each lives until its file descriptor is closed, at the latest at the end of this process.
+Functions raise OSError if the kernel, or its verifier, refuses.
 
 Defined by: bpf(2), ``union bpf_attr`` in ``include/uapi/linux/bpf.h``, Linux 6.18;
 ``Documentation/bpf/btf.rst`` for types; ``Documentation/bpf/ringbuf.rst`` and
@@ -119,11 +120,7 @@ class MapLayout(NamedTuple):
 
 
 def create_map(layout: MapLayout) -> int:
-    """Create a map and return its file descriptor.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Create a map and return its file descriptor."""
     name, *numbers, types = layout
     # inner_map_fd and numa_node before the name, map_ifindex after it: all 0.
     attr = struct.pack("=5I8x16s4x3I", *numbers, name.encode(), *types)
@@ -131,11 +128,7 @@ def create_map(layout: MapLayout) -> int:
 
 
 def load_words_type(words: int) -> ValueType:
-    """Load the types "u32" for a key and "array of `words` u64" for a value.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Load the types "u32" for a key and "array of `words` u64" for a value."""
     strings = b"\0u32\0u64\0"
     types = b"".join(
         struct.pack("=4I", name_offset, abi.BTF_KIND_INT << 24, size, size * 8)
@@ -147,11 +140,7 @@ def load_words_type(words: int) -> ValueType:
 
 
 def load_types(types: bytes, strings: bytes) -> int:
-    """Load types in the kernel's format, BTF, and return their file descriptor.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Load types in the kernel's format, BTF, and return their file descriptor."""
     header = struct.pack(
         "=HBB5I", abi.BTF_MAGIC, abi.BTF_VERSION, 0, 24, 0, len(types), len(types), len(strings)
     )
@@ -169,9 +158,6 @@ def load_raw_tracepoint_program(
         name: shown in lists of the machine's programs, 15 characters at most.
         code: as `bpf_assembler.assemble` returns it.
         relocations: offsets that the kernel fills in (Linux 5.17).
-
-    Raises:
-        OSError: the kernel or its verifier refused.
     """
     return _load_program(name, code, abi.BPF_PROG_TYPE_RAW_TRACEPOINT, 0, relocations)
 
@@ -225,11 +211,7 @@ def _load_program(
 
 
 def attach_raw_tracepoint(name: str, program_fd: int) -> int:
-    """Run a program at a tracepoint, on all CPUs, until the returned descriptor is closed.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Run a program at a tracepoint, on all CPUs, until the returned descriptor is closed."""
     text = ctypes.create_string_buffer(name.encode())
     attr = struct.pack("=QI4x", ctypes.addressof(text), program_fd)
     return _bpf(abi.BPF_RAW_TRACEPOINT_OPEN, attr)
@@ -294,11 +276,7 @@ def run_program(program_fd: int) -> int:
 
 
 def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes, bytes]]:
-    """Return all of a hash as portions of (keys, values), each of them concatenated.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Return all of a hash as portions of (keys, values), each of them concatenated."""
     keys = ctypes.create_string_buffer(_BATCH * key_bytes)
     values = ctypes.create_string_buffer(_BATCH * value_bytes)
     position = ctypes.create_string_buffer(8)
@@ -330,20 +308,12 @@ def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes
 
 
 def read_percpu_sum(map_fd: int, index: int) -> int:
-    """Return the sum over the CPUs of a u64 in a per-CPU array.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Return the sum over the CPUs of a u64 in a per-CPU array."""
     return sum(struct.unpack(f"={_MOST_CPUS}Q", read_element(map_fd, index, _MOST_CPUS * 8)))
 
 
 def read_element(map_fd: int, index: int, value_bytes: int) -> bytes:
-    """Return an element of an array.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Return an element of an array."""
     value = ctypes.create_string_buffer(value_bytes)
     _of_entry(abi.BPF_MAP_LOOKUP_ELEM, map_fd, struct.pack("=I", index), value)
     return value.raw
@@ -390,11 +360,7 @@ def enable_run_times() -> int:
 
 
 def loaded_programs() -> list[LoadedProgram]:
-    """Return all programs that are loaded now.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Return all programs that are loaded now."""
     found: list[LoadedProgram] = []
     number = 0
     while True:
@@ -419,11 +385,7 @@ def loaded_programs() -> list[LoadedProgram]:
 
 
 def missed_runs(program_fd: int) -> int:
-    """Return how often the kernel skipped a program because it was running on that CPU already.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Return how often the kernel skipped a program because it was running on that CPU already."""
     (misses,) = struct.unpack_from("=Q", _program_info(program_fd), _MISSES_OFFSET)
     return int(misses)
 
