@@ -3,6 +3,7 @@
 A tracepoint ``group:name`` has a number for perf_event_open(), and fields that a filter may name.
 If tracefs is not mounted, this process mounts it read-only on a file descriptor, which is in no
 directory, is invisible to other processes, and ends with this one.
+Functions raise CaptureError if they cannot read tracefs.
 
 Defined by: ``Documentation/trace/events.rst``; fsopen(2), fsconfig(2), fsmount(2) (Linux 5.2).
 """
@@ -97,11 +98,7 @@ class TracingFiles(NamedTuple):
 
 
 def tracepoint_id(group: str, name: str) -> int | None:
-    """Return a tracepoint's number, None if this kernel has no such tracepoint.
-
-    Raises:
-        CaptureError: tracefs cannot be read.
-    """
+    """Return a tracepoint's number, None if this kernel has no such tracepoint."""
     if not (_WORD.match(group) and _WORD.match(name)):
         return None
     directory = events_directory()
@@ -115,20 +112,12 @@ def tracepoint_id(group: str, name: str) -> int | None:
 
 
 def tracepoint_format(group: str, name: str) -> bytes:
-    """Return the format of a tracepoint in tracefs, empty if there is no such tracepoint.
-
-    Raises:
-        CaptureError: tracefs cannot be read.
-    """
+    """Return the format of a tracepoint in tracefs, empty if there is no such tracepoint."""
     return read_if_there(f"{events_directory()}/{group}/{name}/format", MOST_TRACEFS_BYTES)
 
 
 def tracepoints() -> list[tuple[str, str]]:
-    """Return (group, name) of every tracepoint, sorted.
-
-    Raises:
-        CaptureError: tracefs cannot be read.
-    """
+    """Return (group, name) of every tracepoint, sorted."""
     directory = events_directory()
     found = []
     for group in _names(directory):
@@ -141,11 +130,7 @@ def tracepoints() -> list[tuple[str, str]]:
 
 
 def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
-    """Return the fields of a tracepoint, without those that all records have.
-
-    Raises:
-        CaptureError: tracefs cannot be read.
-    """
+    """Return the fields of a tracepoint, without those that all records have."""
     text = os.fsdecode(tracepoint_format(group, name))
     return [
         TracepointField(declaration, int(size))
