@@ -109,8 +109,9 @@ class Ceiling:
         if load < ROOM_SHARE and self.steps:
             self._calm_since_s = min(self._calm_since_s, used.at_s)
             if used.at_s - self._calm_since_s >= self._calm_s:
-                self._take_back(used.at_s)
-                return True
+                self.steps.pop()
+                self._taken_back_s, self._calm_since_s = used.at_s, float("inf")
+                return self._changed()
         return False
 
     @property
@@ -157,12 +158,6 @@ class Ceiling:
         left = [one for one in self._possible() if one not in {*self.steps, *useless}]
         self.steps += left[:count]
         return self._changed() if left else False
-
-    def _take_back(self, now_s: float) -> None:
-        self.steps.pop()
-        self._taken_back_s = now_s
-        self._calm_since_s = float("inf")
-        self._changed()
 
     def _changed(self) -> bool:
         self._history.clear()

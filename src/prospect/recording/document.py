@@ -80,6 +80,7 @@ def describe_interval(
     lost_frames = sum(count for event_id, count in lost.items() if event_id in of_python)
     lost = {event_id: count for event_id, count in lost.items() if event_id not in of_python}
     cpu_of = events.cpu_of()
+    used = resource.getrusage(resource.RUSAGE_SELF)
     for event_id, count in lost.items():
         lost_by_cpu[cpu_of[event_id]] = lost_by_cpu.get(cpu_of[event_id], 0) + count
     kernel_build_ids = [
@@ -100,7 +101,7 @@ def describe_interval(
         "cpus": sorted(set(cpu_of.values())),
         "cpu_changes": interval.cpu_changes,
         "proc_stat": accounting(*interval.cpu_times),
-        "recorder_rusage": _own_usage(),
+        "recorder_rusage": {"user_s": used.ru_utime, "system_s": used.ru_stime},
         "lost": dict(lost),
         "lost_by_cpu": lost_by_cpu,
         "lost_runtime_frames": lost_frames,
@@ -186,8 +187,3 @@ def build_ids_by_path(rows: Iterable[ReadFile]) -> tuple[BuildId, ...]:
         for path, build_ids in known.items()
         if len(build_ids) == 1 and all(build_ids) and path.startswith(b"/")
     )
-
-
-def _own_usage() -> dict[str, float]:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return {"user_s": used.ru_utime, "system_s": used.ru_stime}

@@ -339,11 +339,8 @@ class CallCounter:
             self._windows.extend_window(used_ns, total_ns)
         else:
             self._windows.add_window(used_ns, total_ns)
-            self._leave_out(self._windows.too_hot(used_ns, cost_of))
-
-    def _leave_out(self, shares: dict[int, float]) -> None:
-        for number, share in shares.items():
-            self._left_out[number] = f"probes took {min(share, 1):.0%} of the time at its calls"
+            for number, share in self._windows.too_hot(used_ns, cost_of).items():
+                self._left_out[number] = f"probes took {min(share, 1):.0%} of the time at its calls"
 
     def _document(self) -> dict[str, Any]:
         windows, kinds = self._windows, sorted(self._costs)

@@ -171,7 +171,9 @@ def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     yield asm.store(BPF_W, FP, _DATA + 60, 0)
     yield asm.store(BPF_W, FP, _DATA + 64, -1)
     yield asm.store(BPF_W, FP, _DATA + 68, R9)
-    yield from _own_name()
+    yield from asm.address(R1, _DATA + 8)
+    yield asm.move(R2, 16)
+    yield asm.call(abi.BPF_FUNC_get_current_comm)
     yield asm.load(BPF_DW, R1, R6, 8)
     yield from asm.read_kernel(R1, types.ran_ns, _DATA + 72, 8)
     yield from asm.read_kernel(R7, types.comm, _DATA + 40, 16)
@@ -301,13 +303,6 @@ def _current_number(key: int) -> Items:
     yield asm.alu(abi.BPF_LSH, R0, 32)
     yield asm.alu(abi.BPF_RSH, R0, 32)
     yield asm.store(BPF_W, FP, key, R0)
-
-
-def _own_name() -> Items:
-    """Write the name of the thread on this CPU as that of the task before."""
-    yield from asm.address(R1, _DATA + 8)
-    yield asm.move(R2, 16)
-    yield asm.call(abi.BPF_FUNC_get_current_comm)
 
 
 def _state() -> Items:
