@@ -44,8 +44,12 @@ from prospect.capture.runtimes.walk_parts import (
     TAG,
     THREAD_POINTER,
     THREADS_BITS,
+    add_slot,
+    add_word,
     field,
     follow,
+    jump_if_slot,
+    jump_if_word,
     look_up,
     read,
     read_field,
@@ -82,8 +86,7 @@ def find_frame(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "by_key")
     yield from follow(AT["next_interpreter"], PAIR, "by_key")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
-    yield asm.jump_if(abi.BPF_JNE, R1, 0, "by_number")
+    yield from jump_if_slot(abi.BPF_JNE, PAIR, 0, "by_number")
     yield Label("by_key")
     yield from _by_key()
     yield Label("by_number")
@@ -164,12 +167,10 @@ def _by_number(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, R0, _IMAGE)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "search")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _THREAD)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "resume")
+    yield from jump_if_slot(abi.BPF_JEQ, _THREAD, 0, "resume")
     # If there are several interpreters, the thread may have a state in each.
     yield from read_field(_LATER, AT["next_interpreter"], PAIR, "no_key")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
-    yield asm.jump_if(abi.BPF_JNE, R1, 0, "search")
+    yield from jump_if_slot(abi.BPF_JNE, PAIR, 0, "search")
     yield from _check_state("search", "search", "same_thread")
     yield Label("search")
     yield from _search()
@@ -198,8 +199,7 @@ def _search() -> Iterator[Item]:
     yield from read_field(_THREAD, AT["next_thread"], _THREAD, "no_thread")
     yield asm.jump("thread")
     yield Label("searched")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_thread")
+    yield from jump_if_slot(abi.BPF_JEQ, FOUND_AT, 0, "no_thread")
     yield asm.jump("no_frame")
     yield Label("pause")
     yield from _note((_THREAD, _NEXT_STATE), (_LATER, _NEXT_INTERPRETER))
@@ -230,11 +230,9 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _THREAD)
     yield from _frame_of_state(idle, idle, label)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["base"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, AT["base"])
     yield from follow(AT["back"], PAIR, idle)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
-    yield asm.jump_if(abi.BPF_JNE, R1, 0, label)
+    yield from jump_if_slot(abi.BPF_JNE, PAIR, 0, label)
     yield from read_field(FRAME, AT["owner"], PAIR, label)
     yield asm.load(abi.BPF_B, R1, SCRATCH, PAIR)
     yield asm.jump_if(abi.BPF_JGE, R1, cpython.OWNED_BY_C, idle)
@@ -260,11 +258,9 @@ def _note(*found: tuple[int, int]) -> Iterator[Item]:
 def read_python_frame() -> Iterator[Item]:
     """Read the frame at `FRAME`: its code object, last instruction, mark, and the next frame."""
     yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["base"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, AT["base"])
     # From 3.11 on frames are next to each other, each caller below what it called.
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["last_is_address"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "frame_alone")
+    yield from jump_if_word(abi.BPF_JEQ, AT["last_is_address"], 0, "frame_alone")
     yield from read_window(AT["size"], "walk_fault", down=True)
     yield asm.jump("frame_read")
     yield Label("frame_alone")
@@ -308,15 +304,13 @@ def _offset_of_instruction() -> Iterator[Item]:
     yield from read_field(CODE, AT["copies"], POINTER, "no_copy")
     # the number of copies, then their addresses
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, SIZE)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_slot(R3, SIZE)
     yield asm.alu(abi.BPF_ADD, R3, 8)
     yield from read(POINTER, 8, "no_copy")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, LAST)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, R1)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["instructions"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, AT["instructions"])
     yield asm.jump("has_offset")
     yield Label("no_copy")
     yield asm.move(R3, 0)
@@ -349,8 +343,7 @@ def send_code(maps: Maps) -> Iterator[Item]:
 
 def _add_pointer() -> Iterator[Item]:
     """Turn the offset in R3 into an address in the object that was read."""
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_slot(R3, POINTER)
 
 
 def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]:

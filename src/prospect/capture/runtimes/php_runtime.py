@@ -45,8 +45,12 @@ from prospect.capture.runtimes.walk_parts import (
     SCRATCH,
     THREAD_POINTER,
     WINDOW_AT,
+    add_slot,
+    add_word,
     copy,
     find_recalled,
+    jump_if_slot,
+    jump_if_word,
     keep,
     read,
     read_at,
@@ -167,8 +171,7 @@ def _file_offset(code: bytes) -> int:
 def _start(maps: Maps) -> Iterator[Item]:
     """Go from the globals to the innermost call; one place has those of the first thread."""
     yield from find_recalled(maps)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
-    yield asm.jump_if(abi.BPF_JNE, R1, _AT_ONE_PLACE, "of_thread")
+    yield from jump_if_word(abi.BPF_JNE, AT["access"], _AT_ONE_PLACE, "of_thread")
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.move(R1, R0)
     yield asm.alu(abi.BPF_RSH, R1, 32)
@@ -205,11 +208,9 @@ def _find_block() -> Iterator[Item]:
     yield from read(PAIR, 8, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
-    yield asm.jump_if(abi.BPF_JGE, R1, _BLOCK_END, "no_key")
+    yield from jump_if_slot(abi.BPF_JGE, PAIR, _BLOCK_END, "no_key")
     yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["in_globals"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, AT["in_globals"])
 
 
 def _frame() -> Iterator[Item]:
@@ -240,32 +241,28 @@ def _identify() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + php.NAME)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.SCOPE)
-    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield from add_slot(R2, HEAD + php.SCOPE)
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R2)
     yield asm.load(abi.BPF_B, R1, SCRATCH, HEAD)
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_USER, "in_php")
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_EVAL, "in_php")
     yield asm.jump_if(abi.BPF_JNE, R1, php.KIND_INTERNAL, "walk_fault")
     # A fiber begins with a C function that has no name.
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.NAME)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")
+    yield from jump_if_slot(abi.BPF_JEQ, HEAD + php.NAME, 0, "next")
     # A C function is part of the run that called it.
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, 0)
     yield asm.jump("has_line")
     yield Label("in_php")
     # Each object of a closure has its own function, and the code of files has no name: what
     # they share tells them apart, their file and lines.
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + php.NAME)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_lines")
+    yield from jump_if_slot(abi.BPF_JEQ, HEAD + php.NAME, 0, "by_lines")
     yield asm.load(abi.BPF_W, R1, SCRATCH, HEAD + php.FLAGS)
     yield asm.alu(abi.BPF_AND, R1, php.CLOSURE)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "identified")
     yield Label("by_lines")
     yield from read_field(CODE, AT["file"], HEAD, "walk_fault", 16)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, PAIR)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
-    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield from add_slot(R2, HEAD)
     yield asm.store(abi.BPF_DW, SCRATCH, CODE, R2)
     yield from copy(HEAD + php.LINES_AFTER_FILE, PAIR)
     yield Label("identified")
@@ -298,8 +295,7 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 0)
     yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_lines")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, AT["file"])
     yield asm.alu(abi.BPF_ADD, R3, php.LINES_AFTER_FILE)
     yield from read(PAIR, 8, "named")
     yield Label("no_lines")
@@ -307,8 +303,7 @@ def _send(maps: Maps) -> Iterator[Item]:
     # A file's own code has no name.
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield asm.move(R4, 0)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[0])
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_name")
+    yield from jump_if_slot(abi.BPF_JEQ, OWN[0], 0, "no_name")
     yield from _read_string(OWN[0])
     yield Label("no_name")
     yield asm.move(R5, wire.IS_UTF8)
@@ -321,8 +316,7 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.move(R5, wire.IS_UTF8)
     yield from send_bytes(maps, wire.KIND_SCOPE, wire.MOST_NAME_BYTES, "class")
     yield Label("no_class")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, OWN[2])
-    yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_file")
+    yield from jump_if_slot(abi.BPF_JEQ, OWN[2], php.KIND_INTERNAL, "no_file")
     yield from read_field(HANDLE, AT["file"], OWN[1], "named")
     yield from _read_string(OWN[1])
     yield asm.move(R5, wire.IS_UTF8)

@@ -56,8 +56,12 @@ from prospect.capture.runtimes.walk_parts import (
     SCRATCH,
     THREAD_POINTER,
     WINDOW_AT,
+    add_slot,
+    add_word,
     copy,
     find_recalled,
+    jump_if_slot,
+    jump_if_word,
     keep,
     read,
     read_at,
@@ -165,14 +169,12 @@ def _start(maps: Maps) -> Iterator[Item]:
 
 def _find_context() -> Iterator[Item]:
     """Put into R3 where the pointer to the thread's execution context is."""
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "fixed")
+    yield from jump_if_word(abi.BPF_JEQ, AT["access"], _FIXED, "fixed")
     yield asm.jump_if(abi.BPF_JEQ, R1, _GLOBAL, "global")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
     yield from read(HEAD, 16, "no_key")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, _BY_OFFSET, "from_thread")
+    yield from jump_if_word(abi.BPF_JEQ, AT["access"], _BY_OFFSET, "from_thread")
     # The vector of the thread's storage has 16 bytes for each module.
     yield asm.jump_if(abi.BPF_JGE, R3, MOST_MODULES, "no_key")
     yield asm.load(abi.BPF_DW, R3, FP, THREAD_POINTER)
@@ -180,12 +182,10 @@ def _find_context() -> Iterator[Item]:
     yield from read(PAIR, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_LSH, R3, 4)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_slot(R3, PAIR)
     yield from read(PAIR, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, PAIR)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 8)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_slot(R3, HEAD + 8)
     yield asm.jump("has_storage")
     yield from _check_thread()
     yield Label("fixed")
@@ -293,8 +293,7 @@ def _sign(_maps: Maps) -> Iterator[Item]:
 
 def _send(maps: Maps) -> Iterator[Item]:
     """Send label, path and lines of the sequence in `CODE`, or the names of a C function."""
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HANDLE)
-    yield asm.jump_if(abi.BPF_JNE, R1, 0, "of_c")
+    yield from jump_if_slot(abi.BPF_JNE, HANDLE, 0, "of_c")
     yield from read_at(CODE, ruby.ISEQ_BODY, HANDLE, "named")
     yield from read_at(HANDLE, ruby.BODY_FIRST, PAIR, "named")
     yield from read_at(HANDLE, ruby.BODY_LABEL, POINTER, "named")
@@ -359,15 +358,13 @@ def _send_string(maps: Maps, kind: int, most: int, label: str) -> Iterator[Item]
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump(label + "_found")
     yield Label(label + "_inside")
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["has_short_length"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, label + "_has_length")
+    yield from jump_if_word(abi.BPF_JEQ, AT["has_short_length"], 0, label + "_has_length")
     yield asm.alu(abi.BPF_RSH, R2, ruby.SHORT_LENGTH_SHIFT)
     yield asm.alu(abi.BPF_AND, R2, ruby.SHORT_LENGTH_MASK)
     yield asm.move(R4, R2)
     yield Label(label + "_has_length")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["short_text"])
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, AT["short_text"])
     yield Label(label + "_found")
     yield asm.move(R5, wire.IS_UTF8)
     yield from send_bytes(maps, kind, most, label)
@@ -503,8 +500,7 @@ def identify_method(shown: str, left_out: str) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _DEFINITION)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OWNER)
-    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield from add_slot(R2, _OWNER)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
     yield asm.alu(abi.BPF_XOR, R2, R1)
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R2)
@@ -536,8 +532,7 @@ def find_names() -> Iterator[Item]:
 
 def _find_name() -> Iterator[Item]:
     """Put the string of the name `_ID` into `NAME`."""
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _ID)
-    yield asm.jump_if(abi.BPF_JLT, R1, ruby.OPERATOR_END, "has_number")
+    yield from jump_if_slot(abi.BPF_JLT, _ID, ruby.OPERATOR_END, "has_number")
     yield asm.alu(abi.BPF_RSH, R1, ruby.NAME_SHIFT)
     yield asm.store(abi.BPF_DW, SCRATCH, _ID, R1)
     yield Label("has_number")
@@ -585,8 +580,7 @@ def _find_class() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "has_class")
     # The class of a class: the methods are those of the class that is attached to it.
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 1)
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["attached"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "attached_elsewhere")
+    yield from jump_if_word(abi.BPF_JEQ, AT["attached"], 0, "attached_elsewhere")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(POINTER, 8, "has_scope")
@@ -612,8 +606,7 @@ def _check_attached(other: str) -> Iterator[Item]:
 
 def _find_path() -> Iterator[Item]:
     """Put the string of the path of `_OWNER` into `SCOPE`."""
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["class_path"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "path_elsewhere")
+    yield from jump_if_word(abi.BPF_JEQ, AT["class_path"], 0, "path_elsewhere")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(SCOPE, 8, "no_scope")
@@ -658,8 +651,7 @@ def _for_each_variable(name: str, check: Callable[[str], Iterator[Item]]) -> Ite
         yield from copy(HEAD + place, slot)
     for number in range(_LOOKED_AT):
         other = f"{name}_{number}"
-        yield asm.load(abi.BPF_DW, R1, SCRATCH, FRAME)
-        yield asm.jump_if(abi.BPF_JLE, R1, number, "has_scope")
+        yield from jump_if_slot(abi.BPF_JLE, FRAME, number, "has_scope")
         yield from read_at(MARK, ruby.ENTRY_BYTES * number, HEAD, "has_scope", ruby.ENTRY_BYTES)
         yield from check(other)
         yield Label(other)

@@ -38,6 +38,7 @@ from prospect.capture.runtimes.walk_parts import (
     TAG,
     ZERO,
     copy,
+    jump_if_slot,
     look_up,
     output,
     probe,
@@ -87,8 +88,7 @@ def note_function() -> Iterator[Item]:
     yield asm.alu(abi.BPF_MUL, R2, R3)
     yield asm.store(abi.BPF_DW, SCRATCH, TAG, R2)
     yield from search_seen("next")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
-    yield asm.jump_if(abi.BPF_JGE, R1, MOST_NEW, "next")
+    yield from jump_if_slot(abi.BPF_JGE, NEW_AT, MOST_NEW, "next")
     yield asm.move(R3, R1)
     yield asm.alu(abi.BPF_ADD, R3, 1)
     yield asm.store(abi.BPF_DW, SCRATCH, NEW_AT, R3)
@@ -105,8 +105,7 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     Args:
         send: the runtime's instructions for one of them.
     """
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "sent")
+    yield from jump_if_slot(abi.BPF_JEQ, NEW_AT, 0, "sent")
     yield from open_rooms(maps, "sent")
     yield asm.load(abi.BPF_DW, ROW, SCRATCH, SENT_AT)
     yield Label("name")

@@ -150,8 +150,7 @@ def read_at(pointer: int, offset: int, slot: int, failed: str, size: int = 8) ->
 
 def follow(offset_of: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
     """Read bytes at R3 and an offset of the entry into a slot, or go to a label."""
-    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from add_word(R3, offset_of)
     yield from read(slot, size, failed)
 
 
@@ -161,6 +160,30 @@ def read_field(
     """Read bytes as `read_at` does, at an offset of the entry."""
     yield asm.load(abi.BPF_DW, R3, SCRATCH, pointer)
     yield from follow(offset_of, slot, failed, size)
+
+
+def jump_if_slot(operation: int, slot: int, value: int, label: str) -> Iterator[Item]:
+    """Go to a label if the word of a slot, which is left in R1, compares so with a constant."""
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, slot)
+    yield asm.jump_if(operation, R1, value, label)
+
+
+def jump_if_word(operation: int, offset_of: int, value: int, label: str) -> Iterator[Item]:
+    """Go to a label if 32 bits of the entry, which are left in R1, compare so with a constant."""
+    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
+    yield asm.jump_if(operation, R1, value, label)
+
+
+def add_slot(dst: Reg, slot: int) -> Iterator[Item]:
+    """Add the word of a slot to a register, and leave it in R1."""
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, slot)
+    yield asm.alu(abi.BPF_ADD, dst, R1)
+
+
+def add_word(dst: Reg, offset_of: int) -> Iterator[Item]:
+    """Add 32 bits of the entry to a register, and leave them in R1."""
+    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
+    yield asm.alu(abi.BPF_ADD, dst, R1)
 
 
 def copy(source: int, slot: int) -> Iterator[Item]:
@@ -283,7 +306,6 @@ def keep(first: int, second: int) -> Iterator[Item]:
 
 def field(size: int, dst: Reg, offset_of: int, failed: str = "walk_fault") -> Iterator[Item]:
     """Load what the frame at R5 has at an offset of the entry."""
-    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
-    yield asm.jump_if(abi.BPF_JGT, R1, LAST_FIELD, failed)
+    yield from jump_if_word(abi.BPF_JGT, offset_of, LAST_FIELD, failed)
     yield asm.alu(abi.BPF_ADD, R1, R5)
     yield asm.load(size, dst, R1, WINDOW_AT)

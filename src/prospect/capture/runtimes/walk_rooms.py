@@ -30,6 +30,7 @@ from prospect.capture.runtimes.walk_parts import (
     ROOMS,
     SCRATCH,
     SENT_AT,
+    jump_if_slot,
     look_up,
 )
 
@@ -102,8 +103,7 @@ def _empty(bound: Bound, label: str) -> Iterator[Item]:
 
 def begin_name(enough: str) -> Iterator[Item]:
     """Count a name that is to be sent, or go to a label if this sample has sent enough."""
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, SENT_AT)
-    yield asm.jump_if(abi.BPF_JGT, R1, MOST_A_SAMPLE, enough)
+    yield from jump_if_slot(abi.BPF_JGT, SENT_AT, MOST_A_SAMPLE, enough)
     yield asm.alu(abi.BPF_ADD, R1, NAME_COST)
     yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, R1)
 

@@ -46,6 +46,8 @@ from prospect.capture.runtimes.walk_parts import (
     WINDOW_AT,
     copy,
     follow,
+    jump_if_slot,
+    jump_if_word,
     look_up,
     read,
     read_field,
@@ -136,8 +138,7 @@ def _find_isolate(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, R3, _IMAGE, R1)
     yield Label("v8_no_isolate")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _MY_ISOLATE)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_thread")
+    yield from jump_if_slot(abi.BPF_JEQ, _MY_ISOLATE, 0, "no_thread")
     yield Label("v8_isolate")
 
 
@@ -147,13 +148,10 @@ def _find_innermost() -> Iterator[Item]:
         yield from read_field(
             _MY_ISOLATE, AT[name], slot, "no_key" if slot == _OUTERMOST else "fault"
         )
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OUTERMOST)
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_frame")
+    yield from jump_if_slot(abi.BPF_JEQ, _OUTERMOST, 0, "no_frame")
     yield asm.store(abi.BPF_DW, SCRATCH, _RUNS, 0)
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
-    yield asm.jump_if(abi.BPF_JNE, R1, 0, "v8_has_called")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD + 8)
-    yield asm.jump_if(abi.BPF_JNE, R1, 0, "v8_has_called")
+    yield from jump_if_slot(abi.BPF_JNE, HEAD, 0, "v8_has_called")
+    yield from jump_if_slot(abi.BPF_JNE, HEAD + 8, 0, "v8_has_called")
     yield asm.store(abi.BPF_DW, SCRATCH, _RUNS, v8.RUNS)
     yield asm.jump("v8_innermost")
     yield Label("v8_has_called")
@@ -219,8 +217,7 @@ def _enter() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "v8_entered")
     yield _field(R4, v8.ENTRY_OUTER)
     yield asm.jump_if(abi.BPF_JNE, R4, 0, "v8_is_outer")
-    yield asm.load(abi.BPF_W, R1, ENTRY, AT["has_called"])
-    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "v8_entered")
+    yield from jump_if_word(abi.BPF_JEQ, AT["has_called"], 0, "v8_entered")
     yield _field(R4, v8.ENTRY_CALLED)
     yield asm.jump_if(abi.BPF_JEQ, R4, 0, "v8_entered")
     yield Label("v8_is_outer")
@@ -265,8 +262,7 @@ def _function() -> Iterator[Item]:
     yield _field(R1, v8.FRAME_BYTECODE)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _BYTECODE)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "v8_compiled")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, _OFFSET)
-    yield asm.jump_if(abi.BPF_JGE, R1, _MOST_OFFSET, "v8_compiled")
+    yield from jump_if_slot(abi.BPF_JGE, _OFFSET, _MOST_OFFSET, "v8_compiled")
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, R1)
     yield asm.jump("v8_compiled")
     # A builtin that has its own frame of a function.
@@ -280,8 +276,7 @@ def _function() -> Iterator[Item]:
 
 def sign_v8_function(maps: Maps) -> Iterator[Item]:
     """Read the function's script and its number there; tell of compiled code that is new."""
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, MARK)
-    yield asm.jump_if(abi.BPF_JEQ, R1, v8.ENTRY, "next")
+    yield from jump_if_slot(abi.BPF_JEQ, MARK, v8.ENTRY, "next")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield asm.alu(abi.BPF_SUB, R3, 1)
     yield from follow(AT["script"], HEAD, "next", 24)
@@ -302,8 +297,7 @@ def _tell_code(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R2, SCRATCH, LAST)
     yield asm.alu(abi.BPF_RSH, R2, _PIECE_BITS)
     yield asm.jump_if(abi.BPF_JEQ, R2, 0, "v8_code_told")
-    yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
-    yield asm.jump_if(abi.BPF_JGE, R1, _MOST_PIECES, "v8_code_told")
+    yield from jump_if_slot(abi.BPF_JGE, FOUND_AT, _MOST_PIECES, "v8_code_told")
     yield asm.load_imm64(R3, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R3)
     for base, slot in ((SCRATCH, CODE), (ENTRY, entry.ID)):
