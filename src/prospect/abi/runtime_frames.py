@@ -84,8 +84,9 @@ FRAME = struct.Struct("<QII")
 # evaluation loop.
 OUTERMOST = 1
 SIGNATURE_SHIFT = 8
-# A signature is the highest 24 bits of its 8 bytes, a number, times this.
+# See `signature_of`.
 SIGNATURE_MIX = 0xC2B2AE3D27D4EB4F
+_SIGNED_MASK = (1 << 64) - 1
 # The runtime above its version, as 0x030B, what the reader must know of it, the bounds of its
 # code, and those of the evaluation loop. The header's `code` is a number of its user. For CPython
 # the reader must know the offset of the instructions in a code object and, above that, the byte of
@@ -95,6 +96,11 @@ RUNTIME_SHIFT = 16
 VERSION_MASK = (1 << RUNTIME_SHIFT) - 1
 FIRST_LINE_SHIFT = 16
 INSTRUCTIONS_MASK = (1 << FIRST_LINE_SHIFT) - 1
+
+
+def signature_of(signed: int) -> int:
+    """Return the 24 bits that tell functions at one address apart, from 8 bytes that do."""
+    return (signed * SIGNATURE_MIX & _SIGNED_MASK) >> 40
 
 
 def is_frames_event(attr: EventAttr, name: str) -> bool:

@@ -26,8 +26,14 @@ from prospect.capture.java import java_reader, jvm_watcher
 from prospect.capture.java import jvm as module
 from prospect.capture.java.java_reader import JavaFunctions
 from prospect.capture.java.jvm import Jvm, class_with_dots
+from prospect.capture.java.jvm_messages import (
+    KIND_END,
+    KIND_FILE,
+    KIND_STATE,
+    MessageReader,
+    MessageWriter,
+)
 from prospect.capture.java.jvm_watcher import Bounds
-from prospect.capture.java.told import KIND_END, KIND_FILE, KIND_STATE, Listener, Teller
 from prospect.capture.java.vm_tables import LoadedImage, UnknownError
 from prospect.capture.machine.runtime_processes import is_jvm
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
@@ -260,42 +266,44 @@ def test_the_library_is_known_by_its_name(path, expected):
 
 def test_messages_count_once_they_are_whole():
     fd = os.memfd_create("test")
-    teller, listener = Teller(fd), Listener(fd)
-    teller.tell(7, 1, b"abc")
-    teller.state({"refused": {7: "why"}})
-    one, two = listener.messages()
-    assert (one.pid, one.number, one.content) == (7, 1, b"abc")
-    assert two.kind == KIND_STATE
+    writer, reader = MessageWriter(fd), MessageReader(fd)
+    writer.add(7, 1, b"abc")
+    writer.state({"refused": {7: "why"}})
+    one, two = reader.messages()
+    assert one == (7, 1, KIND_FILE, b"abc")
+    assert two[2] == KIND_STATE
     os.write(fd, struct.pack("=IIII", 7, 1, 0, 10) + b"half")
-    assert list(listener.messages()) == []
+    assert list(reader.messages()) == []
     os.close(fd)
 
 
 def test_what_was_read_of_the_messages_takes_no_memory():
     fd = os.memfd_create("test")
-    teller, listener = Teller(fd), Listener(fd)
+    writer, reader = MessageWriter(fd), MessageReader(fd)
     for number in range(100):
-        teller.tell(7, number, os.urandom(100_000))
-        assert [one.number for one in listener.messages()] == [number]
+        writer.add(7, number, os.urandom(100_000))
+        assert [one for _, one, _, _ in reader.messages()] == [number]
     assert os.fstat(fd).st_blocks * 512 < 1_000_000
     os.close(fd)
 
 
 @pytest.fixture
 def session(monkeypatch):
-    """Yield a session's Java functions, and what tells them; there is no child."""
+    """Yield a session's Java functions, and the writer of their messages; there is no child."""
     fds = []
-    monkeypatch.setattr(java_reader, "Listener", lambda fd: fds.append(fd) or Listener(fd))
+    monkeypatch.setattr(
+        java_reader, "MessageReader", lambda fd: fds.append(fd) or MessageReader(fd)
+    )
     with JavaFunctions() as functions:
-        yield functions, Teller(fds[0])
+        yield functions, MessageWriter(fds[0])
 
 
 def test_a_jvm_that_has_ended_is_forgotten_after_the_next_part(session):
-    functions, teller = session
+    functions, writer = session
     for number in range(1000):
-        teller.tell(number, number, b"x" * 10_000)
+        writer.add(number, number, b"x" * 10_000)
         if number:
-            teller.end(number, number)
+            writer.end(number, number)
         pids = sorted(one["pid"] for one in functions.files())
         # Its last samples may be in the part after that in which it ended.
         assert pids == sorted({0, max(number - 1, 0), number})
@@ -303,11 +311,11 @@ def test_a_jvm_that_has_ended_is_forgotten_after_the_next_part(session):
 
 def test_many_jvms_that_end_between_two_parts_are_forgotten_before(session, monkeypatch):
     monkeypatch.setattr(java_reader, "MOST_ENDED_BYTES", 25_000)
-    functions, teller = session
+    functions, writer = session
     for pid in range(5):
-        teller.tell(pid, pid, b"x" * 10_000)
+        writer.add(pid, pid, b"x" * 10_000)
         if pid:
-            teller.end(pid, pid)
+            writer.end(pid, pid)
     assert sorted(one["pid"] for one in functions.files()) == [0, 3, 4]
     assert "forgotten early, as there were too many: 2." in functions.limits[-1]
 
@@ -323,8 +331,8 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
     monkeypatch.setattr(jvm_watcher, "process_key", lambda pid: running.get(pid, b""))
     fake.blob(8, b"vtable chunks", words=0)
     fd = os.memfd_create("test")
-    listener = Listener(fd)
-    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=19.0)
+    reader = MessageReader(fd)
+    watcher = jvm_watcher._Watcher(MessageWriter(fd), with_classes=False, session_hz=19.0)
     kinds = []
     for pid in range(1, 50):
         running[pid] = b"the first"
@@ -337,7 +345,7 @@ def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
             del running[pid]
             watcher._processes[pid].due_s = 0.0
             watcher.look()
-        kinds += [one.kind for one in listener.messages() if one.pid == pid]
+        kinds += [kind for one, _, kind, _ in reader.messages() if one == pid]
     assert Counter(kinds) == {KIND_FILE: 49, KIND_END: 98}
     os.close(fd)
 
@@ -347,7 +355,7 @@ def test_a_jvm_that_compiles_nothing_is_looked_at_as_often_as_the_rate_pays_for(
     session_hz, least_s, most_s
 ):
     fd = os.memfd_create("test")
-    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=session_hz)
+    watcher = jvm_watcher._Watcher(MessageWriter(fd), with_classes=False, session_hz=session_hz)
     idle = SimpleNamespace(has_begun=True, look=lambda: 0, left_out=0)
     process = jvm_watcher._Process(idle, b"", 1)
     for _ in range(100):
@@ -361,7 +369,7 @@ def test_the_last_look_takes_a_bounded_time_and_begins_with_the_longest_unread(m
     monkeypatch.setattr(jvm_watcher.time, "monotonic", lambda: now_s[0])
     monkeypatch.setattr(jvm_watcher.NewProcesses, "look", lambda _self: [])
     fd = os.memfd_create("test")
-    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, session_hz=0.0)
+    watcher = jvm_watcher._Watcher(MessageWriter(fd), with_classes=False, session_hz=0.0)
 
     def slow(pid):
         looked.append(pid)

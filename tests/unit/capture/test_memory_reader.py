@@ -50,11 +50,7 @@ class Played:
             runs=lambda _: self.runs,
             note=lambda tid, *fact: self.process.before.update({tid: fact}),
             v8=None,
-            python=SimpleNamespace(
-                frames=SimpleNamespace(walk=self.walk),
-                code_layout=None,
-                description=image(11, 3),
-            ),
+            python=SimpleNamespace(walk=self.walk),
             placed=SimpleNamespace(runtime=wire.CPYTHON),
         )
         self.runs = True
@@ -67,6 +63,8 @@ class Played:
         )
         names = SimpleNamespace(read=lambda *_: [], forget=lambda: None, refused=0)
         monkeypatch.setattr(memory_reader, "NameReader", lambda *_: names)
+        monkeypatch.setattr(memory_reader, "layouts_of", lambda _: SimpleNamespace(code=None))
+        monkeypatch.setattr(memory_reader, "image_record", lambda *_: image(11, 3))
         monkeypatch.setattr(memory_reader, "ask_for_slice", lambda _: None)
         monkeypatch.setattr(memory_reader, "monotonic_ns", lambda: self.now_ns)
         self.frames = MemoryFrames(events)
@@ -160,7 +158,7 @@ def test_a_late_reading_is_used_only_without_an_earlier_one(played, runs):
     played.frames.look()
     played.drained()
     before = played.process.before[5][1]
-    played.process.python.frames.walk = lambda _: STACK._replace(
+    played.process.python.walk = lambda _: STACK._replace(
         rows=STACK.rows * 2, read_ns=played.now_ns
     )
     played.runs = runs
@@ -203,7 +201,7 @@ def test_a_process_that_may_not_be_read_is_noted(played):
     def refuse(_):
         raise PermissionError(1, "no")
 
-    played.process.python.frames.walk = refuse
+    played.process.python.walk = refuse
     played.sample()
     played.frames.look()
     assert played.refused == [5]

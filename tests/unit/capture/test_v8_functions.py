@@ -14,7 +14,7 @@ from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
 from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.capture.v8 import function_records
-from prospect.capture.v8.function_records import CodeReader, FunctionRecords, signature_of
+from prospect.capture.v8.function_records import CodeReader, FunctionRecords
 from prospect.capture.v8.functions import MODULE, FunctionReader
 from prospect.capture.v8.images import FRAME_BYTES
 
@@ -184,7 +184,7 @@ def test_records(monkeypatch):
     heads = [wire.HEADER.unpack_from(record) for record in records]
     assert all(head[0] == wire.MAGIC and head[5] == 7 for head in heads)
     assert [head[1] for head in heads[:3]] == [wire.KIND_NAME, wire.KIND_FILE, wire.KIND_LINES]
-    assert {head[4] for head in heads[:3]} == {signature_of(signed)}
+    assert {head[4] for head in heads[:3]} == {wire.signature_of(signed)}
     assert heads[3][6:] == (begin, outer)
     names = [
         record[wire.HEADER.size :]

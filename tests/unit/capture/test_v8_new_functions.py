@@ -14,39 +14,23 @@ PLACED = Placed(wire.V8, 0x0D06, 0, (), (FRAME_BYTES, 1, *layout_of((13, 6))), (
 USER = 1000
 
 
-class Ring:
-    def __init__(self):
-        self.records = []
-
-    def drain(self):
-        while self.records:
-            yield self.records.pop(0)
-
-    def close(self):
-        pass
-
-
-class Writer:
-    def __init__(self):
-        self.written, self.has_room = [], True
-
-    def write(self, record):
-        self.written += [record] * self.has_room
-        return self.has_room
-
-    def close(self):
-        pass
-
-
 class Played:
     """New functions with a reader that a test answers for."""
 
     def __init__(self):
-        self.ring, self.writer = Ring(), Writer()
+        self.news, self.written, self.has_room = [], [], True
         self.asked = []
         self.failing, self.has_time, self.each = set(), True, b"record"
-        self.functions = NewFunctions(self.ring, self.writer, self.answer)
+        self.functions = NewFunctions(self.drain, self.write, self.answer)
         self.functions.register(1, 4711, USER, PLACED)
+
+    def drain(self):
+        news, self.news = self.news, []
+        return news
+
+    def write(self, record):
+        self.written += [record] * self.has_room
+        return self.has_room
 
     def answer(self, uid, pid, image, words, met):
         assert (uid, pid, image, words) == (USER, 4711, 1, PLACED.words)
@@ -58,7 +42,7 @@ class Played:
         return len(met), records, failed
 
     def tell(self, *functions, image=1):
-        self.ring.records += [NEWS.pack(image, one, one + 1, 0) for one in functions]
+        self.news += [NEWS.pack(image, one, one + 1, 0) for one in functions]
         self.functions.look()
 
 
@@ -70,7 +54,7 @@ def played():
 def test_functions_are_read_and_recorded(played):
     played.tell(0x11, 0x21)
     assert played.asked == [(0x11, 0x12, 0), (0x21, 0x22, 0)]
-    assert played.writer.written == [b"record"] * 2
+    assert played.written == [b"record"] * 2
     assert played.functions.wait_ms() is None
 
 
@@ -94,18 +78,18 @@ def test_a_user_without_time_waits(played):
     assert played.functions.wait_ms()
     played.has_time = True
     played.functions.look()
-    assert played.writer.written == [b"record"]
+    assert played.written == [b"record"]
 
 
 def test_records_without_room_in_the_ring_are_written_later(played):
-    played.writer.has_room = False
+    played.has_room = False
     played.tell(0x11, 0x21)
     assert played.functions.wait_ms()
     played.tell(0x31)
     assert len(played.asked) == 2
-    played.writer.has_room = True
+    played.has_room = True
     played.functions.look()
-    assert len(played.writer.written) == 3
+    assert len(played.written) == 3
 
 
 def test_functions_beyond_the_bound_are_counted(played):
@@ -119,5 +103,5 @@ def test_bytes_of_names_are_bounded(played):
     played.tell(*range(1, 4000))
     for _ in range(50):
         played.functions.look()
-    assert len(played.writer.written) <= 128 + 64
+    assert len(played.written) <= 128 + 64
     assert played.functions.wait_ms()

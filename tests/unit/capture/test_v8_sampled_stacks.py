@@ -15,7 +15,6 @@ from prospect.abi.attr import EventAttr
 from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.capture.runtimes.runtime import Placed
 from prospect.capture.v8 import sampled_stacks
-from prospect.capture.v8.function_records import signature_of
 from prospect.capture.v8.images import FRAME_BYTES
 from prospect.capture.v8.sampled_stacks import Sampled, SampleReader, StackWalker, copies_of
 
@@ -116,8 +115,13 @@ def test_compiled_and_interpreted_frames(version, monkeypatch):
     status, frames, met = played.walk(STACK + 0x100, IN_CODE)
     assert status == wire.WALKED
     assert frames == [
-        (inner_shared, IN_CODE & 0xFFFFFFFF, v8.COMPILED | v8.RUNS, signature_of(inner_signed)),
-        (outer_shared, 9, v8.INTERPRETED, signature_of(outer_signed)),
+        (
+            inner_shared,
+            IN_CODE & 0xFFFFFFFF,
+            v8.COMPILED | v8.RUNS,
+            wire.signature_of(inner_signed),
+        ),
+        (outer_shared, 9, v8.INTERPRETED, wire.signature_of(outer_signed)),
         (entered, 0, v8.ENTRY, 0),
     ]
     told = (inner_shared, inner_signed), (outer_shared, outer_signed)

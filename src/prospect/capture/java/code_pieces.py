@@ -1,19 +1,20 @@
-"""The pieces of code in a JVM's code cache: where they are, and what each one is.
+"""The pieces of code in a JVM's code cache: their places and contents.
 
-Segment maps show where pieces begin, and headers tell them apart. The JVM goes on meanwhile. A
-piece counts as the same one as long as its length and its compilation number are the same. One look
-at all known pieces costs a system call for 128 of them, and Python's time only for those that have
-changed. A piece has a kind, a frame, instructions and debug information.
+Segment maps have the beginnings of pieces, and headers their kinds. The JVM runs meanwhile. A piece
+is the same one as long as its length and its compilation number are the same. One look at all known
+pieces costs a system call for 128 of them, and Python's time only for those that have changed. A
+piece has a kind, a frame, instructions and debug information.
 
 Defined by: ``src/hotspot/share/memory/heap.hpp`` (OpenJDK 8 to 25): the segment map has a byte for
 each segment, 0 for the first one of a block; ``src/hotspot/share/code/codeBlob.hpp`` and
-``nmethod.hpp``: up to 22 all of a compiled method is in one block; later ones have tables of
-addresses in their own memory. 9 to 22 have addresses of the instructions, the others offsets.
+``nmethod.hpp``: up to 22 a compiled method is in one block; later ones have tables in other memory.
+9 to 22 have addresses of the instructions, the others offsets.
 """
 
 from __future__ import annotations
 
 import struct
+from itertools import chain, islice
 
 from prospect.abi import hotspot as wire
 from prospect.capture.capture_limits import (
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
 _PIECE = struct.Struct("=QQ")
 _SEGMENT_BITS = range(4, 14)
 _MAP_PIECE_BYTES = 1 << 16
-# Two pieces of memory for each.
+# The blocks that are read by one system call, two pieces of memory for each.
 _AT_ONCE = 128
 _ADDRESS_END = 1 << 47
 _WORD, _HALF, _SHORT = struct.Struct("<Q"), struct.Struct("<i"), struct.Struct("<h")
 _COMPILED, _NATIVE = b"nmethod", b"native nmethod"
-# Prefixes of names of code, and its kinds here. Names of nmethods are those above.
+# Kinds of code by the prefixes of its names, other than nmethods.
 _KINDS = (
     (b"Interpreter", wire.CODE_INTERPRETER),
     (b"StubFunctions", wire.CODE_STUB),
@@ -72,10 +73,10 @@ class Heap(NamedTuple):
 
 
 class HeapLayout:
-    """Places of the code cache's heaps, and of their blocks.
+    """The layout of the code cache's heaps, and of their blocks.
 
     Raises:
-        UnknownError: this JVM has them in another way.
+        UnknownError: this JVM has another layout.
     """
 
     def __init__(self, tables: VmTables) -> None:
@@ -90,23 +91,22 @@ class HeapLayout:
         self._low, self._high = memory + low, memory + high
         self._map_low, self._map_high = segment_map + low, segment_map + high
         self._shift = tables.offset("CodeHeap::_log2_segment_size")
-        self._heap_bytes = 8 + max(self._low, self._high, self._map_low, self._map_high)
-        self._heap_bytes = max(self._heap_bytes, self._shift + 4)
+        words = self._low, self._high, self._map_low, self._map_high
+        self._heap_bytes = max(8 + max(words), self._shift + 4)
         header = tables.offset("HeapBlock::_header")
-        self.length = header + tables.offset("HeapBlock::Header::_length")
+        length = header + tables.offset("HeapBlock::Header::_length")
         self.used = header + tables.offset("HeapBlock::Header::_used")
         self.block_bytes = tables.size("HeapBlock")
         self.compile_id = self.block_bytes + tables.offset("nmethod::_compile_id")
-        self.is_wide = self.used - self.length == _WORD.size
-        if not 0 <= self.length < self.used < self.block_bytes <= PAGE:
+        if not 0 <= length < self.used < self.block_bytes <= PAGE:
             raise UnknownError("HeapBlock")
 
     def heaps(self, memory: ProcessMemory) -> list[Heap]:
-        """Return the heaps; none as long as the JVM has not made them.
+        """Return the heaps; none before the JVM has made them.
 
         Raises:
             UnreadableError: the process has ended.
-            UnknownError: they cannot be right.
+            UnknownError: they are invalid.
         """
         at = memory.number(self._heaps)
         if not at:
@@ -114,7 +114,7 @@ class HeapLayout:
         if self.is_one:
             places = [at]
         else:
-            # GrowableArray: how many there are, how many fit, and where they are.
+            # GrowableArray: length, capacity and address.
             head = memory.read(at, self._listed + _WORD.size)
             (count,), (data,) = _HALF.unpack_from(head), _WORD.unpack_from(head, self._listed)
             if not 0 <= count <= MOST_HEAPS:
@@ -131,7 +131,7 @@ class HeapLayout:
         )
         (shift,) = _HALF.unpack_from(content, self._shift)
         if not low:
-            return Heap(0, 0, 0, 0)  # it is not made yet
+            return Heap(0, 0, 0, 0)  # the JVM has not made it yet
         if (
             not 0 < low <= high < _ADDRESS_END
             or high - low > LARGEST_HEAP_BYTES
@@ -142,11 +142,7 @@ class HeapLayout:
         return Heap(low, high, map_low, shift)
 
     def blocks(self, memory: ProcessMemory, heap: Heap) -> Iterator[int]:
-        """Give the addresses of a heap's blocks, used and free ones.
-
-        Raises:
-            UnreadableError: the process has ended.
-        """
+        """Give the addresses of a heap's blocks, used and free; raises as `heaps`."""
         count = (heap.high - heap.low) >> heap.shift
         for first in range(0, count, _MAP_PIECE_BYTES):
             part = memory.read(heap.segment_map + first, min(_MAP_PIECE_BYTES, count - first))
@@ -157,9 +153,9 @@ class HeapLayout:
 
 
 class Changes(NamedTuple):
-    """What a look at the code cache found: blocks with new code, and those whose code is gone.
+    """Blocks with new code at a look at the code cache, and blocks whose code is gone.
 
-    Each comes with what tells its code from other code at the place.
+    The mark of each differs from that of other code at the place.
     """
 
     new: dict[int, bytes]
@@ -167,7 +163,7 @@ class Changes(NamedTuple):
 
 
 class CodeHeaps:
-    """Knows which blocks a JVM's code cache had at the last look."""
+    """The blocks of a JVM's code cache at the last look."""
 
     def __init__(self, memory: ProcessMemory, layout: HeapLayout) -> None:
         self._memory = memory
@@ -176,30 +172,24 @@ class CodeHeaps:
         self._blocks: list[int] = []
         self._questions: list[tuple[bytes, int]] = []
         self._answers: list[bytes] = []
-        self.left_out = 0
 
     def forget(self, block: int) -> None:
-        """Forget a block, so that the next look finds it new."""
+        """Forget a block: it is new at the next look."""
         self._known.pop(block, None)
         self._answers = []
 
     def look(self) -> Changes | None:
-        """Look at all blocks; None as long as there is no code cache.
+        """Look at all blocks; None before there is a code cache.
 
         Raises:
             UnreadableError: the process has ended.
-            UnknownError: its structures cannot be right.
+            UnknownError: its structures are invalid.
         """
         heaps = self._layout.heaps(self._memory)
         if not heaps:
             return None
-        blocks: list[int] = []
-        for heap in heaps:
-            for block in self._layout.blocks(self._memory, heap):
-                if len(blocks) >= MOST_PIECES:
-                    self.left_out += 1
-                    break
-                blocks.append(block)
+        every = chain.from_iterable(self._layout.blocks(self._memory, heap) for heap in heaps)
+        blocks = list(islice(every, MOST_PIECES))
         if blocks != self._blocks:
             self._blocks = blocks
             self._questions = [
@@ -207,7 +197,7 @@ class CodeHeaps:
                 for first in range(0, len(blocks), _AT_ONCE)
             ]
             self._answers = []
-        answers = [self._answer(number) for number in range(len(self._questions))]
+        answers = [self._answer(*question) for question in self._questions]
         if answers == self._answers:
             return Changes({}, {})
         found = self._in(answers)
@@ -232,9 +222,8 @@ class CodeHeaps:
             for block in blocks
         ), len(blocks)
 
-    def _answer(self, number: int) -> bytes:
-        """Return length and number of the blocks of a question, zeros for those that are gone."""
-        question, count = self._questions[number]
+    def _answer(self, question: bytes, count: int) -> bytes:
+        """Return the marks of the blocks of a question, zeros for those that are gone."""
         each = self._layout.block_bytes + 4
         try:
             return self._memory.read_packed(question, 2 * count, each * count)
@@ -263,10 +252,10 @@ class Piece(NamedTuple):
 
     Attributes:
         kind: CODE_*.
-        name: its kind's.
+        name: the JVM's name of its kind.
         begin, end: of its instructions.
-        frame_words: of its frame, with the return address.
-        complete: offset in it from which on its frame is complete, negative if it never is.
+        frame_words: the size of its frame, with the return address.
+        complete: offset from which on its frame is complete, negative if it never is.
         entry: offset of the entry from an interpreted loop, -1 without.
         method: address of the Method; 0 without.
         level: of its compilation, 1 to 3 by C1, 4 by C2.
@@ -289,7 +278,7 @@ class Piece(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """A field: its offset, and how it is read."""
+    """The offset and the format of a field."""
 
     offset: int
     form: struct.Struct
@@ -299,10 +288,10 @@ class _Field(NamedTuple):
 
 
 class PieceLayout:
-    """Where a code blob and an nmethod have what `PieceReader` reads.
+    """The layout of code blobs and nmethods.
 
     Raises:
-        UnknownError: this JVM has something elsewhere.
+        UnknownError: this JVM has another layout.
     """
 
     def __init__(self, tables: VmTables) -> None:
@@ -320,7 +309,7 @@ class PieceLayout:
         self.method = self._word("nmethod::_method", "CompiledMethod::_method")
         self.osr_entry = self._word("nmethod::_osr_entry_point")
         self.entry_bci = self._half("nmethod::_entry_bci")
-        # A byte: larger types only have room around it.
+        # The state is a byte, whatever its type.
         self.state = tables.offset("nmethod::_state")
         self.level = tables.offset("nmethod::_comp_level")
         self.positions = self._half("nmethod::_scopes_pcs_offset")
@@ -335,12 +324,14 @@ class PieceLayout:
             self.tables_bytes = self._half("nmethod::_immutable_data_size")
         else:
             self.metadata = self._half("nmethod::_metadata_offset")
-            is_address = tables.has("CompiledMethod::_scopes_data_begin")
-            of_scopes = "CompiledMethod::_scopes_data_begin"
+            address = "CompiledMethod::_scopes_data_begin"
+            self.scopes_have_address = tables.has(address)
             self.scopes = (
-                self._word(of_scopes) if is_address else self._half("nmethod::_scopes_data_offset")
+                self._word(address)
+                if self.scopes_have_address
+                else self._half("nmethod::_scopes_data_offset")
             )
-            self.behind_positions = self._half("nmethod::_dependencies_offset")
+            self.after_positions = self._half("nmethod::_dependencies_offset")
         self.has_mutable_data = tables.has("CodeBlob::_mutable_data")
         if self.has_mutable_data:
             self.mutable = self._word("CodeBlob::_mutable_data")
@@ -359,24 +350,20 @@ class PieceLayout:
 class PieceReader:
     """Reads pieces of code of one process."""
 
-    def __init__(self, memory: ProcessMemory, heaps: HeapLayout, layout: PieceLayout) -> None:
+    def __init__(self, memory: ProcessMemory, block_bytes: int, layout: PieceLayout) -> None:
+        """Prepare; `block_bytes` is the size of a block's header."""
         self._memory = memory
-        self._heaps = heaps
+        self._block_bytes = block_bytes
         self._layout = layout
         self._names: dict[int, bytes] = {}
 
-    def read(self, block: int, mark: bytes) -> Piece | None:
-        """Return what a block has; None if it cannot be right, or is not finished yet.
-
-        Args:
-            mark: what `CodeHeaps` found of it.
+    def read(self, block: int) -> Piece | None:
+        """Return the piece in a block; None if it is invalid or not complete yet.
 
         Raises:
             UnreadableError: it cannot be read.
         """
-        begin = block + self._heaps.block_bytes
-        length = mark[self._heaps.length : self._heaps.used if self._heaps.is_wide else None]
-        del length
+        begin = block + self._block_bytes
         layout = self._layout
         content = self._memory.read(begin, layout.size_bytes)
         size = layout.size.of(content)
@@ -430,17 +417,17 @@ class PieceReader:
             return None
         entry = layout.osr_entry.of(content) - piece.begin
         has_entry = layout.entry_bci.of(content) >= 0 and 0 <= entry < piece.end - piece.begin
-        positions, scopes, metadata = self._late(content, begin)
-        if not layout.is_late:
+        if layout.is_late:
+            positions, scopes, metadata = self._late_tables(content, begin)
+        else:
             scopes_at = layout.scopes.of(content)
-            scopes_at += 0 if layout.scopes.form is _WORD else begin
-            at, behind = layout.positions.of(content), layout.behind_positions.of(content)
-            positions = begin + at, behind - at
+            scopes_at += 0 if layout.scopes_have_address else begin
+            at, after = layout.positions.of(content), layout.after_positions.of(content)
+            positions = begin + at, after - at
             scopes = scopes_at, begin + at - scopes_at
             first = begin + layout.metadata.of(content)
             metadata = first, (scopes_at - first) // 8
-        tables = (positions, scopes)
-        if any(not 0 <= size <= MOST_DEBUG_BYTES for _, size in tables):
+        if any(not 0 <= size <= MOST_DEBUG_BYTES for _, size in (positions, scopes)):
             positions = scopes = 0, 0
         return piece._replace(
             kind=wire.CODE_NATIVE if piece.name == _NATIVE else wire.CODE_COMPILED,
@@ -452,13 +439,11 @@ class PieceReader:
             scopes=scopes,
         )
 
-    def _late(
+    def _late_tables(
         self, content: bytes, begin: int
     ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Return the places of tables that are in their own memory."""
+        """Return address and size of positions, scopes and metadata that are in other memory."""
         layout = self._layout
-        if not layout.is_late:
-            return (0, 0), (0, 0), (0, 0)
         at, size = layout.tables_at.of(content), layout.tables_bytes.of(content)
         first, second = layout.positions.of(content), layout.scopes.of(content)
         positions = at + first, second - first
@@ -475,7 +460,7 @@ class PieceReader:
         return positions, scopes, metadata
 
     def _name(self, address: int) -> bytes:
-        """Return the name of a kind of code, which the library has for good."""
+        """Return the name of a kind of code, a constant of the library."""
         if address not in self._names:
             if len(self._names) >= 1024:
                 self._names.clear()
@@ -485,11 +470,3 @@ class PieceReader:
                 return b""
             self._names[address] = text.split(b"\0", 1)[0]
         return self._names[address]
-
-
-def layouts_of(tables: VmTables) -> PieceLayout:
-    """Return the layout of pieces; raises as `PieceLayout`."""
-    try:
-        return PieceLayout(tables)
-    except KeyError as error:
-        raise UnknownError(str(error)) from error

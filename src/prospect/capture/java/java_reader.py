@@ -1,4 +1,4 @@
-"""The Java functions of one recording: the child that reads JVMs (`watcher`), and its result."""
+"""The Java functions of one recording: the child that reads JVMs (`jvm_watcher`), its result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import marshal
 import os
 
 from prospect.capture.capture_limits import JAVA_LAST_WORD_S, MOST_ENDED_BYTES
-from prospect.capture.java.told import KIND_END, KIND_STATE, Listener
+from prospect.capture.java.jvm_messages import KIND_END, KIND_STATE, MessageReader
 from prospect.files.child import Child
 from prospect.light import Closing
 
@@ -29,11 +29,11 @@ class JavaFunctions(Closing):
         self.pids: list[int] = []
         self._failure = ""
         self._result_fd = os.memfd_create("java", os.MFD_CLOEXEC)
-        self._listener = Listener(self._result_fd)
+        self._messages = MessageReader(self._result_fd)
         self._files: dict[tuple[int, int], list[bytes]] = {}
         self._copies: dict[tuple[int, int], dict[str, Any]] = {}
         self._grown: set[tuple[int, int]] = set()
-        # JVMs that have ended, and those that had ended by the last `files`.
+        # JVMs that have ended since the last `files`, and those that had ended by then.
         self._ended: dict[tuple[int, int], None] = {}
         self._leaving: dict[tuple[int, int], None] = {}
         self._forgotten = 0
@@ -50,20 +50,19 @@ class JavaFunctions(Closing):
         """Start the child.
 
         Args:
-            session_hz: the rate of a session, which goes on part after part: what was read of a
-                JVM that has ended is forgotten after the next part then, as records of its end
-                may be in it. 0 for a recording.
-            with_stacks: whether stacks are copied, which interpreted frames are in.
-            is_program: whether the child is a program of its own, without pages of this process,
-                as of a daemon that has much memory when it begins another session.
-            news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
-                writes to it, so that they are found in /proc alone.
+            news_fd: a pipe's end that gives processes that map a JVM; -1 without: they are then
+                found in /proc alone.
+            with_stacks: whether stacks are copied, which have interpreted frames.
+            session_hz: the rate of a session, 0 for a recording. A session forgets a JVM that has
+                ended after the next part, which may have records of its end.
+            is_program: whether the child is a separate program, without pages of this process: a
+                daemon has much memory when it begins another session.
         """
         fds = news_fd, self._result_fd
         kept = [fd for fd in fds if fd >= 0]
 
         def serve(stop_fd: int) -> None:
-            # Here, not in the recorder: it costs the command nothing.
+            # The import costs the command nothing here.
             from prospect.capture.java.jvm_watcher import serve  # noqa: PLC0415 - in the child alone
 
             serve(stop_fd, *fds, with_classes=with_stacks, session_hz=session_hz)
@@ -84,7 +83,7 @@ class JavaFunctions(Closing):
 
     @property
     def limits(self) -> list[str]:
-        """Sentences about what could not be read, as far as that is known now."""
+        """Sentences on what could not be read so far."""
         self._listen()
         said = []
         if self._failure:
@@ -118,11 +117,11 @@ class JavaFunctions(Closing):
         return said
 
     def stop(self) -> None:
-        """Let the child come to its end, before `finish`."""
+        """Ask the child to end, before `finish`."""
         self.child.stop()
 
     def finish(self) -> None:
-        """Let the child end; see what became of it."""
+        """End the child, and read its last messages."""
         if self.child.pid:
             self.child.stop()
             ended = self.child.reap(JAVA_LAST_WORD_S)
@@ -134,8 +133,8 @@ class JavaFunctions(Closing):
         self._listen()
 
     def files(self) -> list[dict[str, Any]]:
-        """Return what was read of each JVM, for the description: see docs/recording.md."""
-        # Few recordings have such files, and importing this takes as long as all else here.
+        """Return the file of each JVM, for the description: see docs/recording.md."""
+        # This import takes as long as the rest of this method.
         import base64  # noqa: PLC0415 - few recordings have such files
 
         self._listen()
@@ -159,7 +158,7 @@ class JavaFunctions(Closing):
     def _listen(self) -> None:
         if self._result_fd < 0:
             return
-        for pid, number, kind, content in self._listener.messages():
+        for pid, number, kind, content in self._messages.messages():
             key = pid, number
             if kind == KIND_STATE:
                 self._state = marshal.loads(content)  # noqa: S302 - by a fork of this process
@@ -171,7 +170,7 @@ class JavaFunctions(Closing):
         self._keep_small()
 
     def _keep_small(self) -> None:
-        """Forget those that ended first, as long as all that ended have too much."""
+        """Forget JVMs that ended first while the files of all that ended are too large."""
         ended = [*self._leaving, *self._ended]
         sizes = [sum(map(len, self._files.get(key, ()))) for key in ended]
         left = sum(sizes)

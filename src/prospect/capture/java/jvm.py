@@ -1,11 +1,11 @@
-"""One HotSpot JVM: each look at its code cache writes records of what is new there.
+"""One HotSpot JVM: each look at its code cache writes records of new code.
 
-The time of a piece of code is that of the look before the one that found it: then it was not there,
-or other code was. If there was other code, nobody knows which one ran between two looks; those
-addresses are given a name that says so.
+The time of a piece of code is that of the look before the one that found it: its place was then
+empty or had other code. If it had other code, it is unknown which one ran between two looks, and
+the name of these addresses says so.
 
-A pointer to metadata is one to a Method if what it points at begins as other Methods do, with the
-address of their virtual functions.
+A pointer to metadata is one to a Method if the object begins as other Methods do, with the address
+of their virtual functions.
 
 Defined by: ``src/hotspot/share/oops/method.hpp``, ``constMethod.hpp``, ``constantPool.hpp`` and
 ``symbol.hpp`` (OpenJDK 8 to 25). The table of lines follows the bytecode.
@@ -31,7 +31,7 @@ from prospect.capture.capture_limits import (
     MOST_METHODS_OF_A_CLASS,
     MOST_PIECE_TRIES,
 )
-from prospect.capture.java.code_pieces import CodeHeaps, HeapLayout, PieceReader, layouts_of
+from prospect.capture.java.code_pieces import CodeHeaps, HeapLayout, PieceLayout, PieceReader
 from prospect.capture.java.vm_tables import UnknownError, read_tables
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.light import monotonic_ns
@@ -61,7 +61,7 @@ class Method(NamedTuple):
 
 
 class MethodLayout:
-    """Where methods have what is read of them; raises UnknownError as `VmTables` does."""
+    """The layout of methods; raises UnknownError as `VmTables` does."""
 
     def __init__(self, tables: VmTables) -> None:
         self.const_method = tables.offset("Method::_constMethod")
@@ -74,7 +74,7 @@ class MethodLayout:
         self.pool_bytes = tables.size("ConstantPool")
         self.holder = tables.offset("ConstantPool::_pool_holder")
         file = "ConstantPool::_source_file_name_index"
-        # Up to 14 the class has it.
+        # Up to 14 the class has the file.
         self.is_file_of_class = not tables.has(file)
         self.file = tables.offset(file, "InstanceKlass::_source_file_name_index")
         self.class_name = tables.offset("Klass::_name")
@@ -94,22 +94,22 @@ class MethodReader:
 
     @property
     def knows_methods(self) -> bool:
-        """Whether it is known what Methods begin with."""
+        """Whether the first word of Methods is known."""
         return bool(self._tables)
 
     def learn(self, methods: Iterable[int]) -> None:
-        """Learn from pointers that are to Methods what these begin with."""
+        """Learn the first words of Methods from pointers to these."""
         for first in self._words([one for one in methods if one]).values():
             if len(self._tables) < MOST_METHOD_TABLES:
                 self._tables.add(first)
 
     def among(self, pointers: Iterable[int]) -> set[int]:
-        """Return which pointers are to Methods."""
+        """Return the pointers to Methods among some pointers."""
         firsts = self._words(list({one for one in pointers if one and not one & 7}))
         return {pointer for pointer, first in firsts.items() if first in self._tables}
 
     def read(self, pointers: Iterable[int]) -> dict[int, Method]:
-        """Return Methods by their addresses; those that cannot be right are missing."""
+        """Return Methods by their addresses, without invalid ones."""
         layout = self._layout
         wanted = list(dict.fromkeys(one for one in pointers if one))
         const_of = self._words(wanted, layout.const_method)
@@ -148,7 +148,7 @@ class MethodReader:
         return found
 
     def _pools(self, pools: set[int]) -> dict[int, tuple[int, int]]:
-        """Return of constant pools the symbol of the class, and the slot of the file's name."""
+        """Return by constant pool the symbol of the class, and the slot of the file's name."""
         layout = self._layout
         new = [one for one in pools if one and one not in self._classes]
         contents = self._read(dict.fromkeys(new, layout.pool_bytes))
@@ -165,7 +165,7 @@ class MethodReader:
         return {pool: self._classes[pool] for pool in pools if pool in self._classes}
 
     def _files_of_classes(self, holder_of: dict[int, int]) -> dict[int, bytes]:
-        """Return by constant pool the index of the file's name, which its class has."""
+        """Return by constant pool the index of the file's name, from its class."""
         place_of = {pool: holder + self._layout.file for pool, holder in holder_of.items()}
         found = self._read(dict.fromkeys(place_of.values(), _SHORT.size))
         return {pool: found[place] for pool, place in place_of.items() if place in found}
@@ -187,7 +187,7 @@ class MethodReader:
                 self._symbols[one] = text
 
     def _lines(self, consts: dict[int, bytes]) -> dict[int, bytes]:
-        """Return by ConstMethod what follows the bytecode, where it begins with lines."""
+        """Return by ConstMethod the bytes after the bytecode, which begin with its lines."""
         layout = self._layout
         sizes = {}
         places = {}
@@ -203,7 +203,7 @@ class MethodReader:
         return {const: contents[at] for const, at in places.items() if at in contents}
 
     def _words(self, addresses: list[int], offset: int = 0) -> dict[int, int]:
-        """Return the 64 bits at an offset from addresses, as far as they can be read."""
+        """Return the 64 bits at an offset from addresses, if they can be read."""
         contents = self._read(dict.fromkeys([one + offset for one in addresses], 8))
         return {
             one: _WORD.unpack(contents[one + offset])[0]
@@ -212,24 +212,16 @@ class MethodReader:
         }
 
     def _read(self, sizes: dict[int, int]) -> dict[int, bytes]:
-        """Read memory by addresses, as far as it is there."""
+        """Return memory by addresses, without pieces that cannot be read."""
         found: dict[int, bytes] = {}
         for part in _parts(sizes):
             try:
                 contents = self._memory.read_pieces(part)
+                found.update(zip((at for at, _ in part), contents, strict=True))
             except UnreadableError:
-                found.update(self._one_by_one(part))
-                continue
-            found.update(zip((at for at, _ in part), contents, strict=True))
-        return found
-
-    def _one_by_one(self, pieces: list[tuple[int, int]]) -> dict[int, bytes]:
-        found = {}
-        for at, size in pieces:
-            try:
-                found[at] = self._memory.read(at, size)
-            except UnreadableError:
-                continue
+                for at, size in part:
+                    with suppress(UnreadableError):
+                        found[at] = self._memory.read(at, size)
         return found
 
     @staticmethod
@@ -238,7 +230,7 @@ class MethodReader:
 
 
 def _parts(sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
-    """Cut a list of memory to read into parts that one call reads."""
+    """Cut memory to read, sizes by addresses, into parts for one call each."""
     part: list[tuple[int, int]] = []
     left = _BYTES_AT_ONCE
     for piece in sizes.items():
@@ -252,10 +244,10 @@ def _parts(sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
 
 
 def class_with_dots(name: bytes) -> bytes:
-    """Return the name of a class as Java writes it, without what tells hidden classes apart.
+    """Return the name of a class as Java writes it, without the numbers of hidden classes.
 
     ``a/B$$Lambda$7/0x00007f...`` and ``a/B$$Lambda+0x00007f...`` (21 and later) become
-    ``a.B$$Lambda``: their numbers are others in each run.
+    ``a.B$$Lambda``: their numbers differ in each run.
     """
     for mark in (b"+0x", b"/0x"):
         name = name.partition(mark)[0]
@@ -268,20 +260,20 @@ def class_with_dots(name: bytes) -> bytes:
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _HEADER_BYTES = wire.FILE_HEADER.size
 _VERSIONS = range(8, 200)
-# HotSpot counted its versions on its own up to Java 8. That of Java 25 has more than one heap.
+# HotSpot had its own version numbers up to Java 8. HotSpot 25 of Java 8 has one heap, Java 25 more.
 _HOTSPOT_OF_8 = 25
 
 
 class JvmFile:
-    """The records of one process, compressed as they come.
+    """The records of one process, compressed one by one.
 
     Attributes:
         size_bytes: before compression.
-        taken_bytes: how much of the room that was asked for it has.
+        taken_bytes: the room that it has taken.
     """
 
     def __init__(self, pid: int, take: Callable[[int, int], bool]) -> None:
-        """Begin; `take` is asked for room: how much, and how much there is."""
+        """Begin; `take` takes room: for so many bytes, after so many."""
         self._take = take
         self._packer = zlib.compressobj(1)
         self._parts: list[bytes] = []
@@ -316,19 +308,12 @@ def _full_name(method: Method) -> bytes:
     return (method.holder + b"." + method.name)[: wire.MOST_NAME_BYTES]
 
 
-class _Live(NamedTuple):
-    """A piece of code that was there at the last look: its addresses."""
-
-    begin: int
-    end: int
-
-
 class Jvm:
     """Reads one process.
 
     Attributes:
-        version: of the JVM, 0 as long as it is not known.
-        left_out: pieces of code that there was no room for.
+        version: of the JVM, 0 if unknown.
+        left_out: pieces of code without room.
     """
 
     def __init__(
@@ -337,6 +322,8 @@ class Jvm:
         """Prepare.
 
         Args:
+            pid: the process.
+            uid: its user.
             take: as for `JvmFile`.
             with_classes: whether methods that are only interpreted are described too.
         """
@@ -349,7 +336,8 @@ class Jvm:
         self._heaps: CodeHeaps | None = None
         self._with_classes = with_classes
         self._classes: ClassReader | None = None
-        self._live: dict[int, _Live] = {}
+        # Begin and end of the code in each block at the last look.
+        self._live: dict[int, tuple[int, int]] = {}
         self._waiting: dict[int, int] = {}
         self._tries: dict[int, int] = {}
         self._methods: dict[int, tuple[int, Method]] = {}
@@ -362,22 +350,18 @@ class Jvm:
         return self._heaps is not None
 
     def begin(self, base: int) -> bool:
-        """Find its structures; return whether it has them by now.
+        """Find its structures; return whether it has them yet.
 
         Raises:
             UnreadableError: it has ended, or may not be read.
-            UnknownError: its structures are not known here.
+            UnknownError: its structures are unknown.
         """
         tables = read_tables(self._memory, base)
         if tables is None:
             return False
-        major = self._memory.read(
-            tables.static(
-                "Abstract_VM_Version::_vm_major_version", "VM_Version::_vm_major_version"
-            ),
-            4,
-        )
-        version = int.from_bytes(major, "little")
+        major = "_vm_major_version"
+        major_at = tables.static(f"Abstract_VM_Version::{major}", f"VM_Version::{major}")
+        version = int.from_bytes(self._memory.read(major_at, 4), "little")
         if not version:
             return False  # it has not begun yet
         layout = HeapLayout(tables)
@@ -385,7 +369,7 @@ class Jvm:
             version = 8
         if version not in _VERSIONS:
             raise UnknownError("version")
-        self._pieces = PieceReader(self._memory, layout, layouts_of(tables))
+        self._pieces = PieceReader(self._memory, layout.block_bytes, PieceLayout(tables))
         self._reader = MethodReader(self._memory, MethodLayout(tables))
         self._heaps = CodeHeaps(self._memory, layout)
         if self._with_classes:
@@ -396,11 +380,11 @@ class Jvm:
         return True
 
     def look(self) -> int:
-        """Look at the code cache; return how many pieces of code are new or gone.
+        """Look at the code cache; return the number of changes.
 
         Raises:
             UnreadableError: the process has ended.
-            UnknownError: its structures cannot be right.
+            UnknownError: its structures are invalid.
         """
         if self._heaps is None:
             return 0
@@ -413,24 +397,24 @@ class Jvm:
         found = self._read_pieces(changes, before_ns)
         replaced = self._replaced(changes, found)
         for begin, end in replaced:
-            self._load(wire.REPLACED, _Live(begin, end), bytes(end - begin), before_ns)
+            self._load(wire.REPLACED, begin, bytes(end - begin), before_ns)
         self._write(found, replaced, seen_ns)
         return len(changes.new) + len(changes.gone) + self._look_at_classes()
 
     def _look_at_classes(self) -> int:
-        """Describe methods of classes that are new; return how many."""
+        """Describe methods of new classes; return their number."""
         if self._classes is None:
             return 0
         pointers = self._classes.look()
         if not self._reader.knows_methods:
-            # Nothing was compiled yet: these tell what a Method begins with.
+            # Nothing was compiled yet: these show the first word of Methods.
             self._reader.learn(pointers)
         methods = self._reader.among(pointers)
         self._describe(methods - self._methods.keys())
         return len(methods)
 
     def _read_pieces(self, changes: Changes, before_ns: int) -> dict[int, tuple[Piece, int]]:
-        """Return new pieces by their blocks, with since when each may be there."""
+        """Return new pieces by their blocks, with the earliest time of each."""
         heaps = self._heaps
         found: dict[int, tuple[Piece, int]] = {}
         for block, mark in changes.new.items():
@@ -439,7 +423,7 @@ class Jvm:
                 self._wait(block, since_ns)
                 continue
             try:
-                piece = self._pieces.read(block, mark)
+                piece = self._pieces.read(block)
             except UnreadableError:
                 piece = None
             if piece is None or heaps is None or not heaps.is_same(block, mark):
@@ -460,18 +444,9 @@ class Jvm:
     def _replaced(
         self, changes: Changes, found: dict[int, tuple[Piece, int]]
     ) -> list[tuple[int, int]]:
-        """Return the addresses of old code that new code replaced; forget it."""
+        """Return begins and ends of old code that new code replaced; forget it."""
         gone = [self._live.pop(block) for block in changes.gone if block in self._live]
-        if not gone or not found:
-            return []
-        new = sorted((piece.begin, piece.end) for piece, _ in found.values())
-        replaced = []
-        for one in gone:
-            for begin, end in new:
-                if begin < one.end and one.begin < end:
-                    replaced.append((one.begin, one.end))
-                    break
-        return replaced
+        return [one for one in gone if any(_overlap(one, piece) for piece, _ in found.values())]
 
     def _write(
         self,
@@ -489,7 +464,7 @@ class Jvm:
         methods = self._reader.among(one for many in pointers.values() for one in many)
         self._describe(methods | {piece.method for piece, _ in found.values() if piece.method})
         for block, (piece, since_ns) in found.items():
-            is_replaced = any(begin < piece.end and piece.begin < end for begin, end in replaced)
+            is_replaced = any(_overlap(one, piece) for one in replaced)
             pairs = [
                 (row + 1, self._methods[one][0])
                 for row, one in enumerate(pointers[block])
@@ -497,10 +472,10 @@ class Jvm:
             ]
             if not self._put(piece, pairs, seen_ns if is_replaced else since_ns):
                 self.left_out += 1
-            self._live[block] = _Live(piece.begin, piece.end)
+            self._live[block] = piece.begin, piece.end
 
     def _describe(self, pointers: set[int]) -> None:
-        """Write records of methods that are new, or others at the addresses of earlier ones."""
+        """Write records of new methods, some of which are at the addresses of earlier ones."""
         for pointer, method in self._reader.read(pointers).items():
             known = self._methods.get(pointer)
             if known is not None and known[1] == method:
@@ -515,7 +490,7 @@ class Jvm:
                 *(self._method_number, method.bytecode_bytes, method.bytecode, pointer),
                 *(len(method.holder), *map(len, texts)),
             )
-            # Its class may have been loaded long before.
+            # Its class may have been loaded long ago.
             since_ns = self._looked_ns if known else 0
             if self.file.add(wire.KIND_METHOD, head + b"".join(texts), since_ns):
                 self._methods[pointer] = self._method_number, method
@@ -534,9 +509,8 @@ class Jvm:
         )
         packed = b"".join(wire.PAIR.pack(*pair) for pair in pairs)
         record = details + packed + positions + scopes
-        live = _Live(piece.begin, piece.begin + len(code))
         return self.file.add(wire.KIND_DETAILS, record) and self._load(
-            self._name(piece), live, code, since_ns
+            self._name(piece), piece.begin, code, since_ns
         )
 
     def _name(self, piece: Piece) -> bytes:
@@ -545,15 +519,18 @@ class Jvm:
             return _full_name(known[1])
         return wire.INTERPRETER if piece.kind == wire.CODE_INTERPRETER else piece.name
 
-    def _load(self, name: bytes, live: _Live, code: bytes, since_ns: int) -> bool:
+    def _load(self, name: bytes, begin: int, code: bytes, since_ns: int) -> bool:
         self._number += 1
-        size = live.end - live.begin
-        head = wire.LOAD.pack(self.pid, self.pid, live.begin, live.begin, size, self._number)
+        head = wire.LOAD.pack(self.pid, self.pid, begin, begin, len(code), self._number)
         name = name.replace(b"\0", b"?")[: wire.MOST_NAME_BYTES]
         return self.file.add(wire.KIND_LOAD, head + name + b"\0" + code, since_ns)
 
 
-# The methods of all classes that a JVM has loaded, so that interpreted frames can be named.
+def _overlap(old: tuple[int, int], piece: Piece) -> bool:
+    return piece.begin < old[1] and old[0] < piece.end
+
+
+# The methods of all classes that a JVM has loaded are the names of interpreted frames.
 #
 # New classes and class loaders are at the beginning of their lists, so a walk ends where the last
 # one began, and a program's own classes come before those of the library.
@@ -564,12 +541,12 @@ class Jvm:
 # that it exports, and ClassLoaderData::_klasses is the pointer to a class whose loader is this
 # one.
 
-# Classes that one look reads: the rest comes with the next one.
+# Classes that one look reads.
 _CLASSES_A_LOOK = 256
 
 
 class ClassLayout:
-    """Where classes are; raises UnknownError as `VmTables` does."""
+    """The layout of classes and their lists; raises UnknownError as `VmTables` does."""
 
     def __init__(self, tables: VmTables) -> None:
         self.head = tables.static("ClassLoaderDataGraph::_head")
@@ -587,52 +564,38 @@ class ClassLayout:
                 raise UnknownError(next_class)
         self.kind = tables.offset("Klass::_layout_helper")
         self.methods = tables.offset("InstanceKlass::_methods")
-        # Array<Method*>: how many there are, then these.
+        # Array<Method*>: the length, then the pointers.
         self.first_method = tables.offset("Array<Method*>::_data")
         self.class_bytes = max(self.next_class, self.methods, self.kind) + 8
 
 
 class ClassReader:
-    """Gives the Methods of classes, each class once.
-
-    Attributes:
-        left_out: whether there are more classes or methods than are read.
-    """
+    """Gives the Methods of classes, each class once."""
 
     def __init__(self, memory: ProcessMemory, layout: ClassLayout) -> None:
         self._memory = memory
         self._layout = layout
-        # By loader the class that its list began with, up to which it was walked.
+        # By loader, the first class of its list at the last look.
         self._first: dict[int, int] = {}
-        # The place of a loader's classes, if its tables do not say so and it is not found yet.
+        # The offset of a loader's list, -1 if it is neither in the tables nor found yet.
         self._list_at = layout.classes
         self._waiting: deque[int] = deque()
         self._classes = self._methods = 0
-        self.left_out = False
 
     def look(self) -> list[int]:
-        """Return Methods of classes that are new, some classes at a time."""
+        """Return Methods of new classes, some classes at a time."""
         with suppress(UnreadableError):  # classes are being unloaded
             self._find()
         found: list[int] = []
         for _ in range(min(_CLASSES_A_LOOK, len(self._waiting))):
-            try:
+            with suppress(UnreadableError):
                 found.extend(self._methods_of(self._waiting.popleft()))
-            except UnreadableError:
-                continue
-        if self._methods + len(found) > MOST_METHODS:
-            self.left_out = True
-            found = found[: MOST_METHODS - self._methods]
+        found = found[: MOST_METHODS - self._methods]
         self._methods += len(found)
         return found
 
-    @property
-    def has_more(self) -> bool:
-        """Whether there are classes that wait for the next look."""
-        return bool(self._waiting)
-
     def _find(self) -> None:
-        """Find classes that are new."""
+        """Find new classes."""
         layout = self._layout
         if self._classes >= MOST_CLASSES:
             return
@@ -650,7 +613,7 @@ class ClassReader:
         self._first = {one: first for one, first in self._first.items() if one in loaders}
 
     def _place_of_list(self, loader: int) -> int:
-        """Return at which offset a loader has the first of its classes, -1 if that is not found."""
+        """Return the offset of a loader's first class, -1 if it is not found."""
         content = self._memory.read(loader, self._layout.loader_bytes)
         for offset in range(0, len(content) - _WORD.size + 1, _WORD.size):
             (one,) = _WORD.unpack_from(content, offset)
@@ -661,10 +624,7 @@ class ClassReader:
 
     def _classes_from(self, first: int, last: int) -> Iterator[int]:
         at = first
-        while at and at != last:
-            if self._classes >= MOST_CLASSES:
-                self.left_out = True
-                return
+        while at and at != last and self._classes < MOST_CLASSES:
             self._classes += 1
             yield at
             at = self._memory.number(at + self._layout.next_class)

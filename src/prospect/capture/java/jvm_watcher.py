@@ -1,8 +1,8 @@
 """The process that reads JVMs: it looks at the code cache of each from time to time.
 
 A look at a code cache that has not changed takes about a millisecond. The time between two looks
-follows from what they cost and from how much they find: code that is compiled, and thrown away
-again, between two looks has no name. Nothing stops a JVM meanwhile, and no file of its is opened.
+depends on their cost and on how much they find: code that is compiled and discarded between two
+looks has no name. The JVM runs meanwhile, and none of its files is opened.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from prospect.capture.capture_limits import (
     MOST_NEWS_BYTES,
 )
 from prospect.capture.java.jvm import Jvm
-from prospect.capture.java.told import Teller
+from prospect.capture.java.jvm_messages import MessageWriter
 from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.kernel.own_process import come_first
 from prospect.capture.machine.runtime_processes import PID, NewProcesses, jvm_base, process_key
@@ -42,8 +42,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Between two looks at a process: at first, and at most. A session at a low rate goes on for months:
-# as many seconds more as it takes to sample a CPU so often.
+# The time between two looks at a process: at first, and at most. A session, which may go on for
+# months at a low rate, adds the time of so many samples of a CPU.
 _SOON_S, _LATE_S, _SESSION_SAMPLES = 0.005, 0.25, 100.0
 _SLOWER = 1.3
 _SEARCH_S = 1.0
@@ -58,16 +58,15 @@ def serve(
     Args:
         stop_fd: a pipe's end.
         news_fd: a pipe's end that gives processes that map a JVM; -1 for none.
-        result_fd: a file in memory, see `told`.
-        with_classes: whether methods that are only interpreted are wanted too.
-        session_hz: of a session, samples a second and CPU: its recorder forgets JVMs that have
-            ended, so that others have their room, and looks cost no more than its samples do; 0
-            for a recording.
+        result_fd: a file in memory, see `jvm_messages`.
+        with_classes: whether methods that are only interpreted are read too.
+        session_hz: samples a second and CPU of a session, 0 for a recording. The recorder of a
+            session forgets JVMs that have ended, which frees room for others, and looks cost no
+            more than its samples.
     """
-    # Code that was compiled and is gone before a look has no name. The time that looks take is
-    # bounded.
+    # Code that is gone before a look has no name. The CPU time of looks is bounded.
     come_first()
-    watcher = _Watcher(Teller(result_fd), with_classes=with_classes, session_hz=session_hz)
+    watcher = _Watcher(MessageWriter(result_fd), with_classes=with_classes, session_hz=session_hz)
     poll = select.poll()
     for fd in (stop_fd, news_fd):
         if fd >= 0:
@@ -83,11 +82,11 @@ def serve(
             for at in range(0, len(news) - len(news) % PID.size, PID.size):
                 watcher.add(PID.unpack_from(news, at)[0])
         watcher.look(is_last=is_over)
-    watcher.say()
+    watcher.send_state()
 
 
 class _Process:
-    """A JVM, and when it is looked at next."""
+    """A JVM, and the time of the next look at it."""
 
     def __init__(self, jvm: Jvm, key: bytes, number: int) -> None:
         self.jvm = jvm
@@ -100,8 +99,8 @@ class _Process:
 
 
 class _Watcher:
-    def __init__(self, teller: Teller, *, with_classes: bool, session_hz: float) -> None:
-        self._teller = teller
+    def __init__(self, messages: MessageWriter, *, with_classes: bool, session_hz: float) -> None:
+        self._messages = messages
         self._forgets = session_hz > 0
         self._with_classes = with_classes
         share = _share_for(session_hz)
@@ -116,7 +115,7 @@ class _Watcher:
         self._unknown: dict[int, int] = {}
         self._left_out: dict[int, int] = {}
         self._met = self._too_many = 0
-        self._said: dict[str, Any] = {}
+        self._sent: dict[str, Any] = {}
 
     def add(self, pid: int) -> None:
         """Begin to read a process."""
@@ -138,9 +137,9 @@ class _Watcher:
         self._processes[pid] = _Process(jvm, key, self._met)
 
     def look(self, *, is_last: bool = False) -> None:
-        """Look at the processes that are due; the last time at all, those that are due first."""
+        """Look at the processes that are due; the last time at all, in the order of their times."""
         if is_last and self._forgets:
-            return  # nobody asks any more
+            return  # a session reads no more
         now_s = time.monotonic()
         if now_s >= self._search_s:
             begun_s = time.thread_time()
@@ -165,26 +164,26 @@ class _Watcher:
             process.used_s += used_s
             rest = self._rest if process.used_s > self._first_s else 1.0
             process.due_s = time.monotonic() + max(process.wait_s, rest * used_s)
-        self.say()
+        self.send_state()
 
     def wait_ms(self) -> int:
-        """Return when to look again."""
+        """Return the time until the next look."""
         due = min([self._search_s, *(one.due_s for one in self._processes.values())])
         return max(0, int((due - time.monotonic()) * 1000)) + 1
 
-    def say(self) -> None:
-        """Say what could not be read, if that has changed."""
-        said = {
+    def send_state(self) -> None:
+        """Send the reader's state, if it has changed."""
+        state = {
             "refused": self._refused,
             "unknown": self._unknown,
             "left_out": self._left_out,
             "too_many": self._too_many,
         }
-        if said != self._said:
-            self._said = {
-                name: dict(one) if isinstance(one, dict) else one for name, one in said.items()
+        if state != self._sent:
+            self._sent = {
+                name: dict(one) if isinstance(one, dict) else one for name, one in state.items()
             }
-            self._teller.state(said)
+            self._messages.state(state)
 
     def _look_at(self, process: _Process) -> None:
         jvm = process.jvm
@@ -193,13 +192,13 @@ class _Watcher:
         changes = jvm.look()
         packed = jvm.file.take() if changes else b""
         if packed:
-            self._teller.tell(jvm.pid, process.number, packed)
+            self._messages.add(jvm.pid, process.number, packed)
         if jvm.left_out:
             self._left_out[jvm.pid] = jvm.left_out
         process.wait_s = _SOON_S if changes else min(self._late_s, process.wait_s * _SLOWER)
 
     def _begin(self, process: _Process) -> bool:
-        """Find the structures of a JVM; return whether it has them by now."""
+        """Find the structures of a JVM; return whether it has them yet."""
         jvm = process.jvm
         base = jvm_base(jvm.pid)
         if not base:
@@ -211,11 +210,11 @@ class _Watcher:
         return False
 
     def _fail(self, pid: int, error: Exception) -> None:
-        """Read a process no longer, if it has ended or cannot be read for good."""
+        """Stop reading a process if it has ended or can never be read."""
         process = self._processes[pid]
         is_refused = isinstance(error, OSError) and error.errno in _NOT_ALLOWED
         process.failures += 1
-        # It goes on while it is read: what is read once may not fit together.
+        # It runs meanwhile, so a reading may be inconsistent once.
         if (
             process.failures < MOST_JVM_FAILURES
             and not is_refused
@@ -231,14 +230,14 @@ class _Watcher:
     def _end(self, pid: int) -> None:
         process = self._processes.pop(pid)
         if self._forgets:
-            self._teller.end(pid, process.number)
+            self._messages.end(pid, process.number)
             self._bounds.give_back(process.jvm.uid, process.jvm.file.taken_bytes)
-            for said in (self._refused, self._unknown, self._left_out):
-                said.pop(pid, None)
+            for reported in (self._refused, self._unknown, self._left_out):
+                reported.pop(pid, None)
 
 
-# CPU seconds that reading a user's processes may take each second: in a session at a low rate as
-# much as its samples take, but never less than the second one.
+# CPU seconds for reading a user's processes each second. In a session at a low rate they are those
+# of its samples, but at least the second number.
 _SHARE, _LEAST_SHARE = 0.02, 0.005
 
 
@@ -252,26 +251,23 @@ class _Use:
 
 
 def _share_for(session_hz: float) -> float:
-    """Return which part of a CPU the processes of a user may take."""
+    """Return the share of a CPU for reading the processes of a user."""
     if not session_hz:
         return _SHARE
     return min(max(share_for(session_hz) * (os.cpu_count() or 1), _LEAST_SHARE), _SHARE)
 
 
 class Bounds:
-    """The room that each user has left.
-
-    Args:
-        share: of a CPU, that reading a user's processes may take.
-    """
+    """The CPU time and memory that each user has left."""
 
     def __init__(self, share: float = _SHARE) -> None:
+        """Prepare; `share` of a CPU is for reading a user's processes."""
         self._share = share
         self._uses: dict[int, _Use] = {}
         self._bytes = 0
 
     def may_read(self, uid: int) -> bool:
-        """Return whether there is time left for a user's processes."""
+        """Return whether a user has CPU time left."""
         return self._use(uid).left_s > 0
 
     def has_read(self, uid: int, used_s: float) -> None:
@@ -279,7 +275,7 @@ class Bounds:
         self._use(uid).left_s -= used_s
 
     def take(self, uid: int, size: int, of_process: int) -> bool:
-        """Take room for bytes of a process, which has so many; return whether there is any."""
+        """Take room for bytes of a process, which has `of_process`; return whether that worked."""
         use = self._use(uid)
         is_room = (
             of_process + size <= MOST_JVM_BYTES
@@ -292,7 +288,7 @@ class Bounds:
         return is_room
 
     def give_back(self, uid: int, size: int) -> None:
-        """Give back the room of a process that has ended."""
+        """Free the room of a process that has ended."""
         self._use(uid).bytes -= size
         self._bytes -= size
 
@@ -301,7 +297,7 @@ class Bounds:
         use = self._uses.get(uid)
         if use is None:
             if len(self._uses) >= MOST_JVM_USERS:
-                uid = -1  # all further ones share a room
+                uid = -1  # all further users share a room
             use = self._uses.setdefault(uid, _Use(now_s))
         use.left_s = min(JVM_AT_ONCE_S, use.left_s + self._share * (now_s - use.at_s))
         use.at_s = now_s

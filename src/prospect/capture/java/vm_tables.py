@@ -1,8 +1,8 @@
 """The layout of a HotSpot JVM's structures, by the tables that it exports for debuggers.
 
-``libjvm.so`` exports arrays that the serviceability agent reads: names of structures and fields,
-their offsets, the addresses of static fields, sizes, and constants. They are the same for all
-processes with the same library, but for where it is loaded.
+``libjvm.so`` exports arrays for the serviceability agent: names of structures and fields, their
+offsets, the addresses of static fields, sizes, and constants. Apart from addresses, they are the
+same for all processes with the same library.
 
 Defined by: ``src/hotspot/share/runtime/vmStructs.hpp`` (OpenJDK 8 to 25): VMStructEntry,
 VMTypeEntry, VMIntConstantEntry.
@@ -51,7 +51,8 @@ class VmTables(NamedTuple):
 
     Attributes:
         offsets: of fields, by `Type::field`.
-        statics: addresses of static fields, in the same way.
+        statics: addresses of static fields, by `Type::field`.
+        sizes: of types, by name.
     """
 
     offsets: dict[str, int]
@@ -59,15 +60,12 @@ class VmTables(NamedTuple):
     sizes: dict[str, int]
 
     def offset(self, *names: str) -> int:
-        """Return the offset of the first of some fields that there is.
+        """Return the offset of the first of some fields that exists.
 
         Raises:
-            UnknownError: there is none.
+            UnknownError: none exists.
         """
-        for name in names:
-            if name in self.offsets:
-                return self.offsets[name]
-        raise UnknownError(names[0])
+        return _first(self.offsets, names)
 
     def has(self, name: str) -> bool:
         """Return whether there is a field."""
@@ -79,28 +77,29 @@ class VmTables(NamedTuple):
         Raises:
             UnknownError: there is no such type.
         """
-        if name not in self.sizes:
-            raise UnknownError(name)
-        return self.sizes[name]
+        return _first(self.sizes, (name,))
 
     def static(self, *names: str) -> int:
-        """Return the address of the first of some static fields that there is.
+        """Return the address of the first of some static fields that exists.
 
         Raises:
-            UnknownError: there is none.
+            UnknownError: none exists.
         """
-        for name in names:
-            if name in self.statics:
-                return self.statics[name]
-        raise UnknownError(names[0])
+        return _first(self.statics, names)
+
+
+def _first(table: dict[str, int], names: tuple[str, ...]) -> int:
+    for name in names:
+        if name in table:
+            return table[name]
+    raise UnknownError(names[0])
 
 
 def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
     """Read the tables of a JVM.
 
     Returns:
-        None if the library is not relocated yet, or its constructors have not run: the process
-        has just mapped it.
+        None if the process has just mapped the library, which is not relocated or initialized yet.
 
     Raises:
         UnreadableError: the process has ended, or its memory may not be read.
@@ -161,7 +160,7 @@ def _entries(memory: ProcessMemory, at: int, stride: int) -> Iterator[bytes]:
 
 
 def _whole_pages(memory: ProcessMemory, begin: int, size: int) -> Iterator[bytes]:
-    """Give the memory from an address on, as far as it is there."""
+    """Give the memory from an address on, as far as it is mapped."""
     at = begin
     while at < begin + size:
         end = min((at | 4095) + 1, begin + size)
@@ -183,23 +182,20 @@ def _text(snapshot: Snapshot, address: int) -> str:
     return data[begin : begin + LONGEST_VM_NAME].split(b"\0", 1)[0].decode(errors="replace")
 
 
-# Symbols of a shared library as a process has it in its memory: no file is opened for it.
-
-
 class LoadedImage(File):
-    """An ELF image whose first page is mapped at `base`; raises as `File` does."""
+    """An ELF image in a process's memory, whose first page is at `base`; raises as `File` does."""
 
     def __init__(self, memory: ProcessMemory, base: int) -> None:
         self._memory = memory
         self._base = base
         super().__init__(-1)
-        # The dynamic linker of glibc turns some of these into addresses of the process.
+        # glibc's dynamic linker changes some of these to addresses of the process.
         self._tags = {
             tag: value - base if value >= base else value for tag, value in self._tags.items()
         }
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes of the image's beginning, which its headers are in."""
+        """Return bytes of the image's beginning, which has its headers."""
         self.spend(size)
         return self._memory.read(self._base + offset, size)
 

@@ -1,10 +1,10 @@
-"""Mapped files → the CPython in them: its version, and where a process has its state and its code.
+"""Mapped files → the CPython in them: its version, and the places of its state and its code.
 
-The file may be anything, and may change while it is read: `elf_lookup` bounds what reading it
-takes, and every number in it may be false.
+The file may be hostile, and may change while it is read: `elf_lookup` bounds the cost of reading,
+and every number in it may be false.
 
 Defined by: ``Python/pystate.c`` of CPython 3.8 to 3.12, PyGILState_GetThisThreadState(), whose
-machine code says where the key of thread states is; ``Include/internal/pycore_debug_offsets.h``
+machine code has the place of the key of thread states; ``Include/internal/pycore_debug_offsets.h``
 of later ones.
 """
 
@@ -16,7 +16,7 @@ from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
 from prospect.capture.capture_limits import MOST_GETTER_BYTES
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
-from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.image_entry import entry_fields
 from prospect.capture.runtimes.runtime import Image, Unknown
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.elf_lookup import File
     from prospect.capture.runtimes.runtime import Placed
 
-_WIDE = 0x48  # before an instruction of 64-bit operands: no key, which is an int
+_WIDE = 0x48  # prefix of an instruction of 64-bit operands: these are no key, which is an int
 
 _RUNTIME = b"_PyRuntime"
 _RUNTIME_SECTION = b".PyRuntime"
@@ -35,15 +35,13 @@ _READER = b"PyGILState_GetThisThreadState"
 _LOOP = b"_PyEval_EvalFrameDefault"
 _VERSION = b"Py_Version"
 _NAMES = (_RUNTIME, _READER, _LOOP, _VERSION)
-# Only of glibc it is known where keys have their values. With another C library threads are found
-# by their numbers, which takes longer.
+# The values of keys have a known place in glibc only. With another C library threads are found by
+# their numbers, which takes longer.
 _GLIBC = b"libc.so.6"
-
-
-# What entries of the walker have of an interpreter: the key's Py_tss_t, 0 if threads are found by
-# their numbers, and the pointer to its first interpreter; then the fields of `cpython.Layouts`.
+# The fields of a walker's entry: the key's Py_tss_t, 0 if threads are found by their numbers, the
+# pointer to the first interpreter, and the fields of `cpython.Layouts`.
 _LAYOUTS = cpython.FrameLayout, cpython.CodeLayout, cpython.ThreadLayout
-ENTRY = Fields(
+ENTRY = entry_fields(
     ("key", "first_interpreter"), [name for layout in _LAYOUTS for name in layout._fields]
 )
 
@@ -60,16 +58,10 @@ def layouts_of(found: Placed) -> Layouts:
     )
 
 
-def first_interpreter(found: Placed) -> int:
-    """Return the address of the pointer to the first interpreter of a process."""
-    return found.addresses[1]
-
-
-def find_python(file: File, path: bytes) -> Image | Unknown | None:
+def find_python(file: File, path: bytes, /) -> Image | Unknown | None:
     """Return the CPython in a file, None if there is none.
 
-    Args:
-        path: the file's name, which has the version if the file does not (before 3.11).
+    Before 3.11 only the file's name, `path`, has the version.
 
     Raises:
         ValueError: the file takes too much to read.
@@ -110,7 +102,7 @@ def find_python(file: File, path: bytes) -> Image | Unknown | None:
 
 
 def _minor(file: File, path: bytes, symbols: dict[bytes, tuple[int, int]]) -> int:
-    """Return the minor version, -1 if it is not known."""
+    """Return the minor version, -1 if unknown."""
     if _VERSION in symbols:
         (version,) = struct.unpack("<I", file.at(symbols[_VERSION][0], 4))
         return cpython.minor_of(version)
@@ -120,7 +112,7 @@ def _minor(file: File, path: bytes, symbols: dict[bytes, tuple[int, int]]) -> in
 
 
 def _key_offset(file: File, symbols: dict[bytes, tuple[int, int]], usual: int) -> int:
-    """Return where in _PyRuntime the key's Py_tss_t is; the usual place if the code is not known.
+    """Return the offset of the key's Py_tss_t in _PyRuntime; the usual one if the code is unknown.
 
     The function loads the address of `autoTSSkey` for PyThread_tss_get(), or inlines that and
     loads the key itself, 4 bytes after that address.
@@ -135,11 +127,7 @@ def _key_offset(file: File, symbols: dict[bytes, tuple[int, int]], usual: int) -
 
 
 def _loaded_offsets(code: bytes, shift: int) -> Iterator[int]:
-    """Give the offsets of Py_tss_t that instructions of x86-64 lead to.
-
-    Args:
-        shift: from _PyRuntime to the function.
-    """
+    """Give the offsets of Py_tss_t in x86-64 instructions; `shift` is the function's offset."""
     for at in range(len(code) - 6):
         (near,) = struct.unpack_from("<i", code, at + 2)
         (far,) = struct.unpack("<i", code[at + 3 : at + 7])

@@ -1,15 +1,15 @@
 """Frames for users who may not load eBPF programs: read from memory, after each sample.
 
 The recorder's loop calls `MemoryFrames.look` when samples have arrived. It reads the frames of each
-thread that was sampled, and puts the record that the walker would have written before the sample.
-The recorder itself reads, not a child of it: where Yama restricts ptrace(2), a process may read the
-memory of its descendants only.
+sampled thread, and inserts before the sample the record that the walker would have written. The
+recorder itself reads, not a child of it: if Yama restricts ptrace(2), a process may only read the
+memory of its descendants.
 
-CPython's are read by `memory_walk`; V8's by `v8.sampled_stacks`, from what samples copy; those of
-other runtimes by the instructions that the kernel would run (`runtimes.memory_machine`).
+`memory_walk` reads CPython's frames; `v8.sampled_stacks` reads V8's, from the copies in samples;
+`runtimes.memory_machine` reads those of other runtimes, with the instructions for the kernel.
 
-The reader sees what the thread does by then. So this is less exact than the walker: by the time
-that passes between a sample and its reading, which is measured. The CPU time for it is bounded.
+The thread may have gone on since the sample, so this is less exact than the walker. The delay is
+measured, and the CPU time for it is bounded.
 
 Defined by: `abi.runtime_frames`; ``include/uapi/linux/perf_event.h`` for the records.
 """
@@ -26,10 +26,12 @@ from prospect.abi import runtime_frames as wire
 from prospect.abi.record_layout import HEADER, layout_of
 from prospect.capture.capture_limits import MOST_NAMED_CODE, MOST_NEW_NAMES, MOST_READING_NS
 from prospect.capture.kernel.own_process import SHORTEST_SLICE_NS, ask_for_slice
+from prospect.capture.python.interpreters import layouts_of
 from prospect.capture.python.sampled_processes import SampledProcesses
+from prospect.capture.runtimes.image_entry import image_record
 from prospect.capture.runtimes.known_runtimes import walk_of
 from prospect.capture.runtimes.memory_machine import MemoryMachine
-from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE
+from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE, Room
 from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.capture.runtimes.runtime_reader import left_out
 from prospect.capture.runtimes.walk_state import WalkState
@@ -44,21 +46,22 @@ if TYPE_CHECKING:
     from prospect.abi.cpython import CodeLayout
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.rings import Ring
-    from prospect.capture.python.memory_walk import Codes
-    from prospect.capture.python.sampled_processes import PythonReader, SampledProcess
+    from prospect.capture.python.memory_walk import Codes, FrameReader
+    from prospect.capture.python.sampled_processes import SampledProcess
     from prospect.capture.runtimes.process_memory import ProcessMemory
     from prospect.capture.v8.sampled_stacks import SampleReader, StackWalker
 
 # CPU time for all this, as a share of one CPU.
 _SHARE = 0.1
 _LONGEST_REST_S = 0.005
-# A reading that is later than this, or of a thread that waits by then, may show something else than
-# what ran: its sample gets what was read at an earlier one, if that is not too old.
+# A reading that is later than this, or of a thread that waits by then, may show other frames than
+# the sample's: the sample gets the frames of an earlier reading, if that is not too old.
 _SOON_NS, _EARLIER_NS = 500_000, 100_000_000
-# If there is no earlier one, a sample gets what was read so much later at most.
+# Without an earlier one, a sample gets the frames of a reading that is at most so much later.
 _LATEST_NS = 50_000_000
-# How often rings are looked at if the kernel does not tell of each sample.
+# The time between two looks at the rings if the kernel does not wake the reader at each sample.
 _LOOK_MS = 2
+_USER = 1
 _HEADER = struct.Struct("=" + HEADER)
 _TASKS = struct.Struct("=IIII")
 _WORD = struct.Struct("=Q")
@@ -79,7 +82,7 @@ _WITHOUT_COPIES = (
 
 
 class _Sample(NamedTuple):
-    """A sample that has just been taken: where it is in which ring, and among the records read."""
+    """A new sample: its place in a ring, and among the records that were read."""
 
     pid: int
     tid: int
@@ -93,7 +96,7 @@ class _Sample(NamedTuple):
 
 
 class _Budget:
-    """CPU time that may be used: a share of it for all the time that passes."""
+    """CPU time that may be used: a share of the time that passes."""
 
     def __init__(self) -> None:
         self._left_ns = float(MOST_READING_NS)
@@ -104,7 +107,7 @@ class _Budget:
         self._left_ns -= used_ns
 
     def missing_ns(self) -> float:
-        """Return how much is missing until more may be used; 0 or less if some is left."""
+        """Return the time that is missing before more may be used; 0 or less if some is left."""
         now_ns = monotonic_ns()
         self._left_ns = min(MOST_READING_NS, self._left_ns + _SHARE * (now_ns - self._at_ns))
         self._at_ns = now_ns
@@ -112,7 +115,7 @@ class _Budget:
 
 
 class _Delays:
-    """How long after their samples threads were read: counts by logarithm."""
+    """The delays from samples to the reading of their threads: counts by logarithm."""
 
     def __init__(self) -> None:
         self._counts = [0] * (_DELAYS_AN_OCTAVE * _MOST_DELAY_BITS)
@@ -123,7 +126,7 @@ class _Delays:
         self._counts[min(place, len(self._counts) - 1)] += 1
 
     def median_ns(self) -> float:
-        """Return the median, to 10%; 0 without any."""
+        """Return the median, to 10%; 0 without delays."""
         below, half = 0, sum(self._counts) / 2
         for place, count in enumerate(self._counts):
             below += count
@@ -136,7 +139,7 @@ class MemoryFrames(Closing):
     """Reads frames for the samples of one recording."""
 
     def __init__(self, events: EventSet) -> None:
-        """Begin, with what runs by now."""
+        """Prepare."""
         self._events = events
         self._polls = not events.plan.wakes_at_samples
         self._state = WalkState()
@@ -193,17 +196,17 @@ class MemoryFrames(Closing):
             time.sleep(min(_LONGEST_REST_S, missing_ns / _SHARE / 1e9))
 
     def wait_ms(self) -> int | None:
-        """Return when to look at the latest; None if the kernel tells of each sample."""
+        """Return the longest time until the next look; None if each sample wakes the reader."""
         return _LOOK_MS if self._polls else None
 
     @property
     def limits(self) -> list[str]:
-        """Sentences about what could not be read, as far as that is known now."""
+        """Sentences on what could not be read so far."""
         return self.limits_since({})
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of what has been left out so far, for `limits_since`."""
+        """Counts of what was left out so far, for `limits_since`."""
         refused = {image: names.refused for image, names in self._names.items()}
         for image, runtime in self._images.items():
             refused[image] = self._machines[runtime].refused(image)
@@ -239,24 +242,24 @@ class MemoryFrames(Closing):
 
     @property
     def used_s(self) -> tuple[float, float]:
-        """User and system time of these that have ended."""
+        """User and system time of those that have ended."""
         return self._processes.used_s
 
     @property
     def dropped_share(self) -> float:
-        """No samples are lost by this."""
+        """The part of the samples that this loses: none."""
         return 0.0
 
     @property
     def is_attached(self) -> bool:
-        """The kernel writes no records."""
+        """Whether the kernel writes records: no."""
         return False
 
     def stop(self) -> None:
         """Do nothing: `finish` takes a moment."""
 
     def finish(self) -> None:
-        """Let the child end that reads files."""
+        """End the child that reads files."""
         self._processes.close()
 
     def close(self) -> None:
@@ -295,13 +298,10 @@ class MemoryFrames(Closing):
             at += size
 
     def _places_of(self, records: bytes, at: int) -> tuple[int, int, EventAttr] | None:
-        """Return where a sample has its thread and its time, and its event.
-
-        None if it is not to be read.
-        """
+        """Return the places of a sample's thread and time, and its event; None if it has none."""
         (number,) = _WORD.unpack_from(records, at + _ID_OFFSET)
         if number not in self._places:
-            # At first, and once a CPU has come online.
+            # This is the first sample, or a CPU has come online.
             for event in self._events.descriptions():
                 fields = layout_of(event.attr).sample
                 place = 8 * fields.get("tid", 0), 8 * fields.get("time", 0), event.attr
@@ -340,7 +340,7 @@ class MemoryFrames(Closing):
     def _read_copies(
         self, process: SampledProcess, walker: StackWalker, tid: int, samples: list[_Sample]
     ) -> None:
-        """Read a thread's frames for each of its samples, from what that copied."""
+        """Read a thread's frames for each of its samples, from their copies."""
         if self._v8 is None:
             from prospect.capture.v8.sampled_stacks import SampleReader  # noqa: PLC0415 - once V8 is met
 
@@ -365,7 +365,7 @@ class MemoryFrames(Closing):
             sample.ring.insert(sample.position, records)
 
     def _records_of(self, process: SampledProcess, tid: int) -> tuple[int, list[bytes]]:
-        """Return when it read the frames, and the records of the walker's, the stack at last."""
+        """Return the time of reading, and the records as the walker writes them, the stack last."""
         own_tid = process.own_tid(tid)
         if process.python:
             return self._python_records(process, process.python, own_tid)
@@ -374,8 +374,8 @@ class MemoryFrames(Closing):
             self._machines[runtime] = MemoryMachine(walk_of(runtime))
         self._images[image] = runtime
         pointer = process.pointers.of(own_tid) if runtime in (wire.RUBY, wire.PHP) else 0
-        # The innermost frame is read first. The time of a whole walk grows with the stack: by its
-        # end deep stacks would be late more often than others, and be left out.
+        # The innermost frame is read first. Walks of deep stacks end later: with the time of their
+        # ends they would be left out more often.
         read_ns = monotonic_ns()
         found = self._machines[runtime].walk(
             image, process.placed, process.memory, (process.pid, tid), pointer
@@ -385,10 +385,10 @@ class MemoryFrames(Closing):
         return read_ns, found
 
     def _python_records(
-        self, process: SampledProcess, python: PythonReader, tid: int
+        self, process: SampledProcess, python: FrameReader, tid: int
     ) -> tuple[int, list[bytes]]:
         begun_ns = monotonic_ns()
-        walk = python.frames.walk(tid)
+        walk = python.walk(tid)
         took_ns = min(monotonic_ns() - begun_ns, _MOST_WALK_NS)
         head = wire.HEADER.pack(
             *(wire.MAGIC, wire.KIND_STACK, walk.status, len(walk.rows)),
@@ -396,14 +396,16 @@ class MemoryFrames(Closing):
         )[: wire.STACK_BYTES]
         names = self._names.get(process.image)
         if names is None:
-            names = self._names[process.image] = NameReader(process.image, python.code_layout)
-        first = [] if process.image in self._described else [python.description]
-        self._described.add(process.image)
-        told = names.read(process.memory, walk.codes)
-        return walk.read_ns, [*first, *told, head + b"".join(walk.rows)]
+            layout = layouts_of(process.placed).code
+            names = self._names[process.image] = NameReader(process.image, layout)
+        records = names.read(process.memory, walk.codes)
+        if process.image not in self._described:
+            self._described.add(process.image)
+            records.insert(0, image_record(process.image, process.placed, _USER))
+        return walk.read_ns, [*records, head + b"".join(walk.rows)]
 
     def _send_again(self) -> None:
-        """Have the names of functions that run on sent again, now and then."""
+        """Forget from time to time which names were recorded, so that they are recorded again."""
         now_ns = monotonic_ns()
         if now_ns >= self._names_again_ns:
             self._names_again_ns = now_ns + wire.SENT_AGAIN_S * 1_000_000_000
@@ -416,7 +418,7 @@ class MemoryFrames(Closing):
             self._described.clear()
 
     def _record(self, payload: bytes, sample: _Sample) -> bytes:
-        """Return a sample of the event of Python frames, as the kernel would have written it."""
+        """Return a sample of the event of Python frames, as the kernel would write it."""
         room = wire.LEAST_RECORD_BYTES - _HEADER.size - len(self._fields) * _WORD.size
         size = max(-(-(len(payload) + 4) // _PADDED) * _PADDED, room) - 4
         raw = size.to_bytes(4, "little") + payload.ljust(size, b"\0")
@@ -444,54 +446,47 @@ def _in_words(time_ns: float) -> str:
     return f"{time_ns / 1_000_000:.1f} ms"
 
 
-# Names, files and tables of lines of code objects, read from a process's memory when first met.
-#
-# They become the records that the walker in the kernel sends. A process that makes up code
-# objects has the same room for them as there.
-#
 # Defined by: `abi.cpython`; ``Include/cpython/unicodeobject.h`` of CPython for the state of a
 # str.
 
 _KIND_SHIFT, _KIND_MASK, _ASCII = 2, 7, 64
 _KINDS = (1, 2, 4)  # bytes a character
 _HEAD_BYTES = 24  # of a str: its length, its hash, its state
-_HEAD, _WORD = struct.Struct("<QQQ"), struct.Struct("<Q")
+_HEAD = struct.Struct("<QQQ")
 _PARTS = ((wire.KIND_NAME, wire.MOST_NAME_BYTES), (wire.KIND_FILE, wire.MOST_FILE_BYTES))
 
 
 class NameReader:
-    """Reads the names of one interpreter's code objects; forked processes share it."""
+    """Reads names, files and lines of one interpreter's code objects, when they are first met.
+
+    Forked processes share it. Its records and their bounds are those of the walker in the kernel.
+    """
 
     def __init__(self, image: int, layout: CodeLayout) -> None:
         self._image = image
         self._layout = layout
         self._known: set[tuple[int, int]] = set()
-        self._level, self._looked_ns = 0, monotonic_ns()
+        self._room = Room(OF_IMAGE)
         self.refused = 0
 
     def forget(self) -> None:
-        """Read the names of all code objects again when they are met."""
+        """Read the names of all code objects again at their next samples."""
         self._known.clear()
 
     def read(self, memory: ProcessMemory, codes: Codes) -> list[bytes]:
-        """Return records on the code objects among `codes` that were not met before."""
+        """Return records on the new code objects among `codes`."""
         new = [code for code, (tag, _) in codes.items() if (code, tag) not in self._known]
-        if not new:
-            return []
-        now_ns = monotonic_ns()
-        self._level = max(0, self._level - (now_ns - self._looked_ns >> OF_IMAGE.shift))
-        self._looked_ns = now_ns
         found: list[bytes] = []
         for number, code in enumerate(new[:MOST_NEW_NAMES]):
-            if self._level >= OF_IMAGE.most_bytes:
+            if self._room.is_full():
                 self.refused += len(new) - number
                 break
             tag, beginning = codes[code]
             try:
                 records = self._records(memory, code, tag, _WORD.unpack(beginning)[0])
             except UnreadableError:
-                continue  # it is no code object, or is gone
-            self._level += NAME_COST + sum(map(len, records))
+                continue  # it is gone, or is another object
+            self._room.fill(NAME_COST + sum(map(len, records)))
             found += records
             if len(self._known) >= MOST_NAMED_CODE:
                 self._known.clear()

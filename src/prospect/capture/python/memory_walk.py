@@ -1,14 +1,13 @@
 """The Python frames of a thread, read from its process's memory while that runs on.
 
-This is what `walker` does in the kernel, for users who may not load programs there. The thread is
-found by its number among those of all interpreters. All that is read may be anything, may have
-changed meanwhile, or may be made to mislead: every loop is bounded, and what does not fit is read
-again once.
+`walker` does the same in the kernel; this is for users who may not load programs there. The thread
+is found by its number among those of all interpreters. The memory may change meanwhile, or be
+hostile: every loop is bounded, and a walk that fails is repeated once.
 
-The pages on which a thread's frames were at its last walk are read together with its state: most
-walks see the frames of one moment. The call copies for some microseconds, in which the thread may
-leave a frame. Up to CPython 3.10 that cuts the chain there, and reading again does not help where
-functions call each other all the time (tried: 4 times).
+The pages of a thread's frames at its last walk are read together with its state, so most walks see
+the frames of one moment. The call copies for some microseconds, in which the thread may leave a
+frame. Up to CPython 3.10 that cuts the chain there, and reading again does not help if functions
+call each other all the time.
 
 Defined by: `abi.cpython`.
 """
@@ -25,7 +24,7 @@ from prospect.capture.capture_limits import (
     MOST_PYTHON_THREADS,
     MOST_WALK_PAGES,
 )
-from prospect.capture.python.interpreters import first_interpreter, layouts_of
+from prospect.capture.python.interpreters import layouts_of
 from prospect.capture.runtimes.process_memory import PAGE, Snapshot, UnreadableError
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 _ATTEMPTS = 2
 _MOST_COPIES = 1 << 16
 _WORD, _HALF = struct.Struct("<Q"), struct.Struct("<I")
-_MASK = (1 << 64) - 1
 
 
 class Walk(NamedTuple):
@@ -61,33 +59,28 @@ class Walk(NamedTuple):
     codes: Codes = {}  # noqa: RUF012 - nobody changes it
 
 
-def signature_of(beginning: bytes) -> int:
-    """Return the 24 bits that tell code objects at one address apart, as the walker makes them."""
-    (number,) = _WORD.unpack(beginning)
-    return int(number * wire.SIGNATURE_MIX & _MASK) >> 40
-
-
 class FrameReader:
     """Reads the frames of one process's threads."""
 
     def __init__(self, memory: ProcessMemory, interpreter: Placed) -> None:
         self._memory = memory
-        self._first = first_interpreter(interpreter)
+        # The pointer to the first interpreter.
+        self._first = interpreter.addresses[1]
         _, self._frame, self._code, self._threads = layouts_of(interpreter)
         threads, frame = self._threads, self._frame
         has_native = threads.native != cpython.NO_OFFSET
         self._id = threads.native if has_native else threads.number
         self._has_native = has_native
         self._state_bytes = 8 + max(self._id, frame.thread_frame, threads.next_thread)
-        # Thread → where its state is, and its number if that is not there; the interpreter is the
-        # only one.
+        # Thread → the addresses of its state, and of its number if that is elsewhere.
         self._known: dict[int, tuple[int, int]] = {}
+        # The interpreter, if there is only one.
         self._only = 0
         # Thread → the pages of its last walk.
         self._kept: dict[int, list[int]] = {}
 
     def forget(self, tid: int) -> None:
-        """Forget where a thread that has ended had its state and its frames."""
+        """Forget the places of the state and the frames of a thread that has ended."""
         self._known.pop(tid, None)
         self._kept.pop(tid, None)
 
@@ -111,9 +104,9 @@ class FrameReader:
         return walk
 
     def _innermost(self, tid: int, snapshot: Snapshot) -> tuple[int, int]:
-        """Return the innermost frame of a thread, 0 and a status if there is none.
+        """Return the innermost frame of a thread, or a status and 0 if there is none.
 
-        `snapshot` holds the pages that were read at the same moment.
+        `snapshot` gets the pages that were read at the same moment.
         """
         state, place = self._known.get(tid, (0, 0))
         if state and self._only:
@@ -122,7 +115,7 @@ class FrameReader:
                 (self._first, 8),
                 (self._only + self._threads.next_interpreter, 8),
                 (place or state + self._id, _HALF.size),
-                # The frames are copied right after what leads to them.
+                # The frames are copied right after the state that leads to them.
                 (state, self._state_bytes),
                 *((page, PAGE) for page in kept),
             ]
@@ -140,7 +133,7 @@ class FrameReader:
         return self._search(tid)
 
     def _search(self, tid: int) -> tuple[int, int]:
-        """Search all interpreters, the newest first: an older one called what it runs."""
+        """Search all interpreters, the newest first: it runs calls of the older ones."""
         self._known.pop(tid, None)
         status = wire.NO_THREAD
         interpreters: list[int] = []
@@ -162,7 +155,7 @@ class FrameReader:
         return status, 0
 
     def _states(self, interpreters: list[int]) -> Iterator[tuple[int, bytes]]:
-        """Give the addresses of thread states, and what they begin with."""
+        """Give the addresses of thread states, and their first bytes."""
         left = MOST_PYTHON_THREADS
         for interpreter in interpreters:
             at = self._memory.number(interpreter + self._threads.threads)
@@ -173,7 +166,7 @@ class FrameReader:
                 (at,) = _WORD.unpack_from(content, self._threads.next_thread)
 
     def _place_of(self, content: bytes, tid: int) -> int | None:
-        """Return where the thread `tid` has its number, 0 if in its state; None for another one."""
+        """Return the address of the number of thread `tid`, 0 if in its state; None for others."""
         (number,) = _WORD.unpack_from(content, self._id)
         if self._has_native:
             return 0 if number == tid else None
@@ -186,7 +179,7 @@ class FrameReader:
         return None
 
     def _frame_of(self, content: bytes) -> tuple[int, int]:
-        """Return the innermost frame that a thread's state leads to; 0 and a status for none."""
+        """Return the innermost frame of a thread's state, or a status and 0 for none."""
         (at,) = _WORD.unpack_from(content, self._frame.thread_frame)
         if at and self._frame.cframe != cpython.NO_OFFSET:
             try:
@@ -224,9 +217,10 @@ class FrameReader:
         return Walk(status, rows, snapshot.read_ns, codes)
 
     def _bytecode_of(self, code: int, content: bytes, begin: int) -> int:
-        """Return what offsets of instructions are measured from: the code object, but for copies.
+        """Return the origin of the offsets of instructions: the code object, but for copies.
 
-        Without the global lock each thread may run a copy of the bytecode: the frame says which.
+        Without the global lock each thread may run a copy of the bytecode, whose number the frame
+        has.
         """
         if self._frame.copy == cpython.NO_OFFSET:
             return code
@@ -238,7 +232,7 @@ class FrameReader:
         return self._memory.number(copies + 8 + 8 * number) - self._code.instructions
 
     def _signatures(self, codes: set[int]) -> Codes | None:
-        """Return the signatures of code objects; None if one of them is none."""
+        """Return the signatures of code objects; None if one of them cannot be read."""
         order = list(codes)
         if not order:
             return {}
@@ -246,4 +240,7 @@ class FrameReader:
             found = self._memory.read_pieces([(one + self._code.signature, 8) for one in order])
         except UnreadableError:
             return None
-        return {code: (signature_of(one), one) for code, one in zip(order, found, strict=True)}
+        return {
+            code: (wire.signature_of(int.from_bytes(one, "little")), one)
+            for code, one in zip(order, found, strict=True)
+        }

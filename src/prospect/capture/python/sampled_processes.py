@@ -1,4 +1,4 @@
-"""The processes of runtimes among those that are sampled: found when a sample of theirs is met.
+"""The processes of runtimes among the sampled ones, each found at its first sample.
 
 Defined by: proc(5); pid_namespaces(7) for the numbers of threads.
 """
@@ -28,9 +28,7 @@ from prospect.capture.machine.runtime_processes import (
     process_key,
     runtime_of,
 )
-from prospect.capture.python.interpreters import layouts_of
 from prospect.capture.python.memory_walk import FrameReader
-from prospect.capture.runtimes import image_entry
 from prospect.capture.runtimes.first_runtime import mappings_of
 from prospect.capture.runtimes.image_reader import ImageReader
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError, refusal
@@ -47,24 +45,8 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.walk_state import WalkState
     from prospect.capture.v8.sampled_stacks import StackWalker
 
-_USER = 1
-# A process whose files could not be read is looked at again.
+# The time until another look at a process whose files could not be read.
 _AGAIN_NS, _NEVER_NS = 1_000_000_000, 1 << 63
-
-
-class PythonReader:
-    """Reads frames of a CPython process."""
-
-    def __init__(self, memory: ProcessMemory, image: int, interpreter: Placed) -> None:
-        self.frames = FrameReader(memory, interpreter)
-        self.code_layout = layouts_of(interpreter).code
-        self.description = image_entry.image_record(image, interpreter, _USER)
-
-
-def _stack_walker(memory: ProcessMemory, image: int, placed: Placed) -> StackWalker:
-    from prospect.capture.v8.sampled_stacks import StackWalker  # noqa: PLC0415 - once V8 is met
-
-    return StackWalker(memory, image, placed)
 
 
 class SampledProcess:
@@ -72,10 +54,10 @@ class SampledProcess:
 
     Attributes:
         image: number of its runtime, which forked processes share.
-        python: of CPython, what reads its threads' frames.
-        v8: of V8, what reads them.
-        pointers: of other runtimes, the pointers of its threads.
-        before: thread → when it was last sampled and read at once, and the record of that.
+        python: reads the frames of CPython's threads.
+        v8: reads those of V8's.
+        pointers: the thread pointers, for other runtimes.
+        before: thread → the time of its last sample that was read at once, and the record.
     """
 
     def __init__(self, pid: int, image: int, placed: Placed) -> None:
@@ -83,23 +65,25 @@ class SampledProcess:
         self.image = image
         self.placed = placed
         self.memory = ProcessMemory(pid)
-        self.python = (
-            PythonReader(self.memory, image, placed) if placed.runtime == wire.CPYTHON else None
-        )
-        self.v8 = _stack_walker(self.memory, image, placed) if placed.runtime == wire.V8 else None
+        self.python = FrameReader(self.memory, placed) if placed.runtime == wire.CPYTHON else None
+        self.v8: StackWalker | None = None
+        if placed.runtime == wire.V8:
+            from prospect.capture.v8.sampled_stacks import StackWalker  # noqa: PLC0415 - once V8 is met
+
+            self.v8 = StackWalker(self.memory, image, placed)
         self.pointers = ThreadPointers(self.memory)
         self._shares_numbers = _pid_namespace(str(pid)) == _pid_namespace("self")
         self._own: dict[int, int] = {}
         self.before: dict[int, tuple[int, bytes]] = {}
 
     def note(self, tid: int, time_ns: int, record: bytes) -> None:
-        """Note what a thread ran at a sample."""
+        """Keep the record of a thread at a sample."""
         if len(self.before) >= MOST_KNOWN_THREADS and tid not in self.before:
             self.before.clear()
         self.before[tid] = time_ns, record
 
     def runs(self, tid: int) -> bool:
-        """Return whether a thread runs, or would if it had a CPU."""
+        """Return whether a thread runs or is runnable."""
         stat = read_if_there(f"/proc/{self.pid}/task/{tid}/stat")
         return stat.rpartition(b") ")[2][:1] == b"R"
 
@@ -121,7 +105,7 @@ class SampledProcess:
         self._own.pop(tid, None)
         self.before.pop(tid, None)
         if self.python:
-            self.python.frames.forget(tid)
+            self.python.forget(tid)
 
 
 def _pid_namespace(process: str) -> str:
@@ -132,20 +116,20 @@ def _pid_namespace(process: str) -> str:
 
 
 class SampledProcesses:
-    """Knows which of the sampled processes are of a runtime, by what their records say.
+    """The sampled processes that are of a runtime, by their records.
 
-    A process that no record tells of is looked at once.
+    A process without records is looked at once.
 
     Attributes:
         used_s: user and system time of the child that reads files, once it has ended.
     """
 
     def __init__(self, state: WalkState) -> None:
-        """Begin; `state` takes what could not be read."""
+        """Prepare; `state` counts what could not be read."""
         self._state = state
         self._files = ImageReader(state.reads_by)
         self._users = Users()
-        # None: it is none, or cannot be read.
+        # None for a process of no runtime, or one that cannot be read.
         self._known: dict[int, SampledProcess | None] = {}
         self._again_ns: dict[int, int] = {}
         self._images: dict[bytes, tuple[int, Placed]] = {}
@@ -155,7 +139,7 @@ class SampledProcesses:
         self.used_s = (0.0, 0.0)
 
     def of(self, pid: int) -> SampledProcess | None:
-        """Return what is known of a process; looks at one that is new. None if it is none."""
+        """Return a process, after a look at a new one; None if it is of no runtime."""
         if self._again_ns.get(pid, _NEVER_NS) <= monotonic_ns():
             del self._again_ns[pid]
             self._known.pop(pid, None)
@@ -166,11 +150,11 @@ class SampledProcesses:
         return self._known[pid]
 
     def may_be_runtime(self, pid: int) -> bool:
-        """Return whether a process is not known to be another program."""
+        """Return whether a process may be of a runtime, as far as is known."""
         return self._known.get(pid, self) is not None
 
     def forked(self, pid: int, parent: int) -> None:
-        """Note a new process: what is no runtime forks none."""
+        """Note a new process: a process of no runtime forks none."""
         if self._known.get(parent, self) is None:
             self._known.setdefault(pid, None)
 
@@ -199,12 +183,12 @@ class SampledProcesses:
             self._refused[pid] = refusal(pid)
 
     def pid_of(self, image: int) -> int:
-        """Return a process with an interpreter."""
+        """Return a process with a runtime, by the number of the latter."""
         return self._pids.get(image, 0)
 
     @property
     def refusals(self) -> list[str]:
-        """Sentences about processes that may not be read, one for each reason."""
+        """Sentences on processes that may not be read, one for each reason."""
         by_reason: dict[str, list[int]] = {}
         for pid, reason in self._refused.items():
             by_reason.setdefault(reason, []).append(pid)
@@ -215,7 +199,7 @@ class SampledProcesses:
         ]
 
     def close(self) -> None:
-        """Let the child end that reads files."""
+        """End the child that reads files."""
         self._files.close()
         self.used_s = self._files.used_s
 
@@ -249,13 +233,8 @@ class SampledProcesses:
             mappings = list(mappings_of(pid))
         except OSError:
             return None  # it has ended, or is another user's
-        for mapping in mappings:
-            if runtime_of(mapping.path) not in READ_FROM_MEMORY:
-                continue
-            interpreter = self._in_file(mapping)
-            if interpreter:
-                return interpreter
-        return None
+        found = (self._in_file(one) for one in mappings if runtime_of(one.path) in READ_FROM_MEMORY)
+        return next(filter(None, found), None)
 
     def _in_file(self, mapping: MappingRecord) -> Placed | None:
         uid = user_of(mapping.pid)
@@ -275,13 +254,11 @@ class SampledProcesses:
         return answer.image and answer.image.placed(mapping.start, mapping.offset)
 
 
-# Finds the thread pointers of another process's threads in its memory, by what is around them.
-#
-# The kernel does not say to users what it loads into the register. It points to the C library's
-# struct pthread, which begins with its own address, twice, and has the number that gettid()
-# returns. For a new thread that is at the end of its stack, for the first one in its own pages.
-# Since glibc 2.42 several stacks may be one mapping. The structures of all threads but the first
-# are in one list, so another thread's leads to it.
+# Users cannot read the register with a thread's pointer. It points to the C library's struct
+# pthread, which begins with its own address, twice, and has the number that gettid() returns. A new
+# thread's is at the end of its stack, the first one's in its own pages. Since glibc 2.42 several
+# stacks may be one mapping. The structures of all threads but the first are in one list, so another
+# thread's leads to it.
 #
 # Defined by: ``sysdeps/x86_64/nptl/tls.h`` (tcbhead_t) and ``nptl/descr.h`` of glibc.
 
@@ -291,7 +268,7 @@ _LIST_OFFSET, _ALIGNMENT = _TID_OFFSET - 16, 64
 
 
 class ThreadPointers:
-    """The thread pointers of one process."""
+    """Finds the thread pointers of one process in its memory."""
 
     def __init__(self, memory: ProcessMemory) -> None:
         self._memory = memory
@@ -299,7 +276,7 @@ class ThreadPointers:
         self._failures = 0
 
     def of(self, tid: int) -> int:
-        """Return that of a thread, by its number in its own PID namespace; 0 if not found."""
+        """Return the pointer of a thread, by its number in its PID namespace; 0 if not found."""
         found = self._known.get(tid, 0)
         if found and self._is_of(found, tid):
             return found
@@ -318,7 +295,7 @@ class ThreadPointers:
     def _candidates(self, tid: int) -> Iterator[int]:
         number = tid.to_bytes(4, "little")
         for begin, content in self._ends():
-            # No call of the kernel for each: the memory may be full of such numbers.
+            # This makes no system call for each: the memory may be full of such numbers.
             at = content.find(number, _TID_OFFSET)
             while at >= 0:
                 own = (begin + at - _TID_OFFSET).to_bytes(8, "little")
@@ -327,7 +304,7 @@ class ThreadPointers:
                 at = content.find(number, at + 1)
 
     def _linked(self, tid: int) -> int:
-        """Return the pointer of a thread to which others' lead; 0 if none does."""
+        """Return the pointer of a thread, found by those of others; 0 if none leads to it."""
         known = list(self._known.values())[-MOST_CANDIDATES:]
         for other in chain(known, islice(self._others(), MOST_CANDIDATES)):
             at = other
@@ -343,7 +320,7 @@ class ThreadPointers:
         return 0
 
     def _others(self) -> Iterator[int]:
-        """Give what looks like the pointer of any thread."""
+        """Give likely pointers of any threads."""
         for begin, content in self._ends():
             for at in range(0, len(content) - _TID_OFFSET, _ALIGNMENT):
                 own = (begin + at).to_bytes(8, "little")
@@ -351,7 +328,7 @@ class ThreadPointers:
                     yield begin + at
 
     def _ends(self) -> Iterator[tuple[int, bytes]]:
-        """Give the ends of mappings that may have such structures, and where these begin."""
+        """Give the beginnings and contents of the ends of mappings that may have structures."""
         for mapped, end in self._mappings():
             begin = max(mapped, end - MOST_SEARCHED_BYTES)
             try:
@@ -368,7 +345,7 @@ class ThreadPointers:
             return
         for line in lines:
             fields = line.split(None, 5)
-            # The first thread of a static program has it in the heap.
+            # The structure of a static program's first thread is in the heap.
             if fields[1] != b"rw-p" or fields[5:] not in ([], [b"[heap]"]) or not left:
                 continue
             left -= 1

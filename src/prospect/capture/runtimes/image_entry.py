@@ -27,21 +27,14 @@ _WORDS = _ADDRESSES + 8 * MOST_ADDRESSES
 ENTRY_BYTES = _WORDS + 4 * MOST_WORDS
 
 
-class Fields:
-    """Where entries of a runtime have what it put there."""
-
-    def __init__(self, addresses: Sequence[str], words: Sequence[str]) -> None:
-        """Give names to `Image.addresses` and `Image.words`."""
-        self._at = {name: _ADDRESSES + 8 * number for number, name in enumerate(addresses)}
-        self._at |= {name: _WORDS + 4 * number for number, name in enumerate(words)}
-
-    def __getitem__(self, name: str) -> int:
-        """Return the offset of a name in an entry."""
-        return self._at[name]
+def entry_fields(addresses: Sequence[str], words: Sequence[str]) -> dict[str, int]:
+    """Return the offsets in entries of a runtime's `Image.addresses` and `Image.words`, by name."""
+    at = {name: _ADDRESSES + 8 * number for number, name in enumerate(addresses)}
+    return at | {name: _WORDS + 4 * number for number, name in enumerate(words)}
 
 
 def image_record(number: int, found: Placed, user: int) -> bytes:
-    """Return the IMAGE record of a runtime, by its number in the recording and that of its user."""
+    """Return the IMAGE record of a runtime, from its number in the recording and its user's."""
     facts = wire.MAGIC, wire.KIND_IMAGE, 0, wire.IMAGE.size, 0, number, user, 0
     version = found.version | found.runtime << wire.RUNTIME_SHIFT
     places = *found.text, *found.loop
@@ -52,7 +45,8 @@ def encode(number: int, found: Placed, rooms: tuple[int, int]) -> bytes:
     """Return the entry of a runtime.
 
     Args:
-        number: of it in the recording.
+        number: its number in the recording.
+        found: the runtime.
         rooms: the runtime's own and its user's, see `walk_rooms`.
     """
     entry = image_record(number, found, rooms[1]) + struct.pack("=4I", found.runtime, *rooms, 0)

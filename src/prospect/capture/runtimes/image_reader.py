@@ -1,7 +1,7 @@
 """Reads the interpreters in mapped files, in a process that a file system may hold up.
 
 Other users own the files. So the process reads them with normal priority, whatever the watcher's
-is, and the watcher waits for an answer for a bounded time. It leaves a reader that is held up, and
+is, and the watcher waits a bounded time for an answer. It abandons a reader that is held up, and
 starts another one.
 """
 
@@ -31,7 +31,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from prospect.capture.v8.function_records import FunctionRecords
@@ -48,8 +48,8 @@ class Answer(NamedTuple):
 
     Attributes:
         image: the interpreter; None if there is none.
-        used_s: CPU time that finding it took.
-        is_missing: whether the file could not be opened, or would take too much to read.
+        used_s: the CPU time to find it.
+        is_missing: whether the file could not be opened, or costs too much to read.
         is_held_up: whether its file system did not answer in time.
     """
 
@@ -59,17 +59,8 @@ class Answer(NamedTuple):
     is_held_up: bool = False
 
 
-class Functions(NamedTuple):
-    """The result of `function_records.FunctionRecords.of`, and the CPU time that it took."""
-
-    looked_at: int
-    records: tuple[bytes, ...]
-    failed: tuple[int, ...]
-    used_s: float
-
-
 class ImageReader(Closing):
-    """Asks the process that reads, and starts another one after one that was held up."""
+    """Asks the process that reads, and starts another one if it is held up."""
 
     def __init__(self, started: Callable[[int], None]) -> None:
         """Prepare; `started` gets the process id of each reader."""
@@ -78,44 +69,42 @@ class ImageReader(Closing):
         self._ask_fd = self._answer_fd = -1
 
     def read(self, mapping: MappingRecord, uid: int) -> Answer:
-        """Return what is in the file of a mapping, which a process of a user made.
+        """Return the runtime in the file of a mapping, which a process of a user made.
 
         Raises:
             OSError: no process can be started.
         """
-        if self._ask_fd < 0:
-            self.start()
-        try:
-            os.write(self._ask_fd, marshal.dumps(_as_plain((mapping, uid))))
-            data = b""
-            if self._has_answered():
-                data = os.read(self._answer_fd, MOST_MESSAGE)
-            if data:
-                found, *rest = marshal.loads(data)  # noqa: S302 - by a fork of this process
-                return Answer(_from_plain(found), *rest)
-        except OSError:
-            self.close()
-            return Answer(is_missing=True)
-        self.close()
-        return Answer(is_held_up=True)
+        found, is_held_up = self._ask((mapping, uid))
+        if found is None:
+            return Answer(is_missing=not is_held_up, is_held_up=is_held_up)
+        image, *rest = found
+        return Answer(_from_plain(image), *rest)
 
-    def functions(self, *question: Any) -> Functions | None:
-        """Return functions of V8, see `function_records.FunctionRecords.of`; None if it failed.
+    def functions(self, *question: Any) -> tuple[int, Sequence[bytes], Sequence[int], float] | None:
+        """Return the result of `function_records.FunctionRecords.of` and the CPU time for it.
+
+        None if the reader failed or was held up.
 
         Raises:
             OSError: no process can be started.
         """
+        found: tuple[int, Sequence[bytes], Sequence[int], float] | None
+        found, _ = self._ask((_FUNCTIONS, question))
+        return found
+
+    def _ask(self, question: tuple[Any, ...]) -> tuple[Any, bool]:
+        """Return the answer to a question, or None and whether the reader is held up."""
         if self._ask_fd < 0:
             self.start()
+        is_held_up = True
         try:
-            os.write(self._ask_fd, marshal.dumps(_as_plain((_FUNCTIONS, question))))
-            data = os.read(self._answer_fd, MOST_MESSAGE) if self._has_answered() else b""
-            if data:
-                return Functions(*marshal.loads(data))  # noqa: S302 - by a fork of this process
+            os.write(self._ask_fd, marshal.dumps(_as_plain(question)))
+            if self._has_answered() and (data := os.read(self._answer_fd, MOST_MESSAGE)):
+                return marshal.loads(data), False  # noqa: S302 - by a fork of this process
         except OSError:
-            pass
+            is_held_up = False
         self.close()
-        return None
+        return None, is_held_up
 
     def _has_answered(self) -> bool:
         """Wait for the answer, longer if the reader only waits for a CPU."""
@@ -133,7 +122,7 @@ class ImageReader(Closing):
         return self._child.used_s
 
     def close(self) -> None:
-        """End the reader; one that waits in the kernel ends when that lets it go."""
+        """End the reader; one that waits in the kernel ends once it returns from there."""
         for fd in (self._ask_fd, self._answer_fd):
             if fd >= 0:
                 os.close(fd)
@@ -189,12 +178,12 @@ def _answer(asked_fd: int, answer_fd: int, stop_fd: int) -> None:
 
 
 def _as_plain(value: Any) -> Any:
-    """Return what `marshal` can write: plain tuples instead of named ones."""
+    """Return plain tuples instead of named ones, which `marshal` cannot write."""
     return tuple(map(_as_plain, value)) if isinstance(value, tuple) else value
 
 
 def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
-    """Return what `_as_plain` made plain."""
+    """Return the named tuple that `_as_plain` made plain."""
     if not found:
         return None
     if len(found) == len(Unknown._fields):
@@ -204,14 +193,14 @@ def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
 
 
 class _Files:
-    """Remembers files by the user whose process mapped them, so that no user displaces others'."""
+    """Remembers files by the user whose process mapped them, so that users evict only their own."""
 
     def __init__(self) -> None:
         self._mounts = Mounts()
         self._known: dict[int, dict[tuple[int, int, int, bytes], tuple[Identity, Answer]]] = {}
 
     def read(self, mapping: MappingRecord, uid: int) -> Answer:
-        """Return what is in a file, read again only if it has changed."""
+        """Return the content of a file, read again only if it has changed."""
         path_fd = self._mounts.open_mapped(mapping)
         if path_fd < 0:
             return Answer(is_missing=True)

@@ -1,6 +1,6 @@
-"""The runtimes whose frames are read: how each is found in a file, and how it is walked.
+"""The runtimes whose frames are read: the detector and the walk of each.
 
-Each is imported when the first process of it is met.
+Each is imported when its first process is met.
 """
 
 from __future__ import annotations
@@ -23,39 +23,30 @@ _MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 def walk_of(runtime: int) -> Runtime:
-    """Return how a runtime is walked, by its number.
+    """Return the walk of a runtime, by its number.
 
     Raises:
-        KeyError: it is not known.
+        KeyError: it is unknown.
     """
-    # ruff: noqa: PLC0415 - of most runtimes no process is met
+    # ruff: noqa: PLC0415 - most recordings have no process of most runtimes
     if runtime == wire.CPYTHON:
         from prospect.capture.python.python_runtime import RUNTIME
-
-        return RUNTIME
-    if runtime == wire.RUBY:
+    elif runtime == wire.RUBY:
         from prospect.capture.runtimes.ruby_runtime import RUNTIME
-
-        return RUNTIME
-    if runtime == wire.PHP:
+    elif runtime == wire.PHP:
         from prospect.capture.runtimes.php_runtime import RUNTIME
-
-        return RUNTIME
-    if runtime == wire.V8:
+    elif runtime == wire.V8:
         from prospect.capture.v8.v8_runtime import RUNTIME
-
-        return RUNTIME
-    raise KeyError(runtime)
+    else:
+        raise KeyError(runtime)
+    return RUNTIME
 
 
 def read_image(fd: int, path: bytes) -> Image | Unknown | None:
-    """Return the runtime in an ELF file, None if there is none.
-
-    Args:
-        path: the file's name, by which its runtime is chosen.
+    """Return the runtime in an ELF file, which its name `path` chooses; None if there is none.
 
     Raises:
-        ValueError: the file takes too much to read.
+        ValueError: the file costs too much to read.
     """
     find = _detector(runtime_of(path))
     if find is None:
@@ -70,19 +61,13 @@ def read_image(fd: int, path: bytes) -> Image | Unknown | None:
 
 def _detector(runtime: int) -> Callable[[File, bytes], Image | Unknown | None] | None:
     if runtime == wire.CPYTHON:
-        from prospect.capture.python.interpreters import find_python
-
-        return find_python
-    if runtime == wire.RUBY:
-        from prospect.capture.runtimes.ruby_runtime import find_ruby
-
-        return find_ruby
-    if runtime == wire.PHP:
-        from prospect.capture.runtimes.php_runtime import find_php
-
-        return find_php
-    if runtime == wire.V8:
-        from prospect.capture.v8.images import find_v8
-
-        return find_v8
-    return None
+        from prospect.capture.python.interpreters import find_python as detector
+    elif runtime == wire.RUBY:
+        from prospect.capture.runtimes.ruby_runtime import find_ruby as detector
+    elif runtime == wire.PHP:
+        from prospect.capture.runtimes.php_runtime import find_php as detector
+    elif runtime == wire.V8:
+        from prospect.capture.v8.images import find_v8 as detector
+    else:
+        return None
+    return detector

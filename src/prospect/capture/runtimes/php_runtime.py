@@ -1,9 +1,9 @@
 """PHP: the chain of calls from executor_globals.
 
 The offsets of the innermost call in executor_globals, and of a function's file, differ between
-versions. Two short functions of PHP's own load these: their code says where. In builds with threads
-(ZTS) each thread has its own globals, in a block that a thread-local variable leads to: a third
-function says where that is, from PHP 8.0 on.
+versions. The code of two short functions of PHP has them. In builds with threads (ZTS) each thread
+has its own globals, in a block to which a thread-local variable leads; since PHP 8.0 the code of a
+third function has the place of that variable.
 
 Defined by: `abi.php`; zend_is_executing() and zend_get_executed_filename_ex() in
 ``Zend/zend_execute_API.c``; tsrm_get_ls_cache_tcb_offset() in ``TSRM/TSRM.c``.
@@ -20,7 +20,7 @@ from prospect.capture.capture_limits import MOST_PHP_GETTER_BYTES, MOST_PHP_GLOB
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
-from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.image_entry import entry_fields
 from prospect.capture.runtimes.runtime import Image, Runtime, Unknown
 from prospect.capture.runtimes.walk_names import send_bytes
 from prospect.capture.runtimes.walk_parts import (
@@ -69,11 +69,11 @@ if TYPE_CHECKING:
 
 _GLOBALS, _LOOP = b"executor_globals", b"execute_ex"
 _RUNS, _FILE = b"zend_is_executing", b"zend_get_executed_filename_ex"
-# Builds with threads have these instead of the globals: where a thread's block has its globals, and
-# a function that returns where the thread has the pointer to its block.
+# Builds with threads have these instead of the globals: the offset of the globals in a thread's
+# block, and a function that returns the place of the thread's pointer to its block.
 _WITH_THREADS, _BLOCK = b"executor_globals_offset", b"tsrm_get_ls_cache_tcb_offset"
-# How the globals are found: they are at one place, or by an offset from the thread pointer, which
-# the function has in its code or loads from memory.
+# The access to the globals: they are at one place, or the thread pointer plus an offset leads to
+# them, which the function has in its code or loads from memory.
 _AT_ONE_PLACE, _FIXED, _BY_OFFSET = range(3)
 # mov imm32, %rax; mov disp32(%rip), %rax; maybe after endbr64.
 _MOVE_NUMBER, _MOVE_MEMORY = b"\x48\xc7\xc0", b"\x48\x8b\x05"
@@ -81,16 +81,16 @@ _MOVE_BYTES, _LANDING = 7, b"\xf3\x0f\x1e\xfa"
 # cmpq $0, disp32(%rip), which ends a byte later; cmpq $0, disp32(%register), or of the sum of two.
 _COMPARE_HERE, _COMPARE = b"\x48\x83\x3d", b"\x48\x83"
 _COMPARE_BYTES, _OF_SUM = 8, 0xBC
-# mov disp32(%register), %register: the file is nearer than anything in the globals.
+# mov disp32(%register), %register: the file's offset is smaller than any in the globals.
 _LOAD = b"\x48\x8b"
 _NEAREST, _FARTHEST = 0x60, 0x140
 _BLOCK_END = 1 << 24
 
-AT = Fields(("current", "storage"), ("frame_bytes", "file", "access", "offset", "in_globals"))
+AT = entry_fields(("current", "storage"), ("frame_bytes", "file", "access", "offset", "in_globals"))
 
 
-def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
-    """Return the PHP in a file, None if there is none; raises as other detectors."""
+def find_php(file: File, _path: bytes, /) -> Image | Unknown | None:
+    """Return the PHP in a file, None if there is none; raises as `find_python`."""
     code = [segment for segment in file.segments if segment.is_code]
     symbols = file.find((_GLOBALS, _LOOP, _RUNS, _FILE, _WITH_THREADS, _BLOCK))
     if not code or not {_LOOP, _RUNS, _FILE} <= symbols.keys():
@@ -129,7 +129,7 @@ def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001
 
 
 def _current_offset(code: bytes, shift: int) -> int:
-    """Return where the globals have the innermost call, 0 if the code is not known."""
+    """Return the offset of the innermost call in the globals, 0 if the code is unknown."""
     for at in range(len(code) - _COMPARE_BYTES):
         if not code.startswith(_COMPARE, at):
             continue
@@ -145,7 +145,7 @@ def _current_offset(code: bytes, shift: int) -> int:
 
 
 def _block_place(code: bytes, address: int) -> tuple[int, int, int] | None:
-    """Return how a thread's block is found: the way, an address, an offset as 32 bits."""
+    """Return the access to a thread's block, an address, and an offset as 32 bits."""
     code, skipped = code.removeprefix(_LANDING), len(_LANDING) * code.startswith(_LANDING)
     if len(code) < _MOVE_BYTES:
         return None
@@ -158,7 +158,7 @@ def _block_place(code: bytes, address: int) -> tuple[int, int, int] | None:
 
 
 def _file_offset(code: bytes) -> int:
-    """Return where a function has its file, 0 if the code is not known."""
+    """Return the offset of the file in a function, 0 if the code is unknown."""
     found = set()
     for at in range(len(code) - 6):
         if code.startswith(_LOAD, at) and code[at + 2] & 0xC0 == 0x80:
@@ -169,7 +169,7 @@ def _file_offset(code: bytes) -> int:
 
 
 def _start(maps: Maps) -> Iterator[Item]:
-    """Go from the globals to the innermost call; one place has those of the first thread."""
+    """Go from the globals to the innermost call; globals at one place are the first thread's."""
     yield from find_recalled(maps)
     yield from jump_if_word(abi.BPF_JNE, AT["access"], _AT_ONE_PLACE, "of_thread")
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
@@ -190,9 +190,9 @@ def _start(maps: Maps) -> Iterator[Item]:
 
 
 def _find_block() -> Iterator[Item]:
-    """Put into R3 where this thread's globals have the innermost call."""
+    """Put the address of the innermost call in this thread's globals into R3."""
     yield Label("of_thread")
-    # It is negative.
+    # The offset is negative.
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["offset"])
     yield asm.load_imm64(R2, 0xFFFFFFFF00000000)
     yield asm.alu(abi.BPF_OR, R3, R2)
@@ -227,7 +227,7 @@ def _frame() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R1)
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield asm.load(abi.BPF_DW, R3, R5, WINDOW_AT + php.FUNCTION)
-    # A call that is being prepared, or that only keeps a place.
+    # Calls that are being prepared, and placeholders, have no function.
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "next")
     yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, R3)
     yield asm.store(abi.BPF_DW, SCRATCH, CODE, R3)
@@ -237,7 +237,7 @@ def _frame() -> Iterator[Item]:
 
 
 def _identify() -> Iterator[Item]:
-    """Find out which function it is that was read, from `HEAD`."""
+    """Identify the function in `HEAD`."""
     yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + php.NAME)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
@@ -253,8 +253,8 @@ def _identify() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, 0)
     yield asm.jump("has_line")
     yield Label("in_php")
-    # Each object of a closure has its own function, and the code of files has no name: what
-    # they share tells them apart, their file and lines.
+    # Each object of a closure has its own function, and the code of files has no name: file and
+    # lines identify both.
     yield from jump_if_slot(abi.BPF_JEQ, HEAD + php.NAME, 0, "by_lines")
     yield asm.load(abi.BPF_W, R1, SCRATCH, HEAD + php.FLAGS)
     yield asm.alu(abi.BPF_AND, R1, php.CLOSURE)
@@ -270,7 +270,7 @@ def _identify() -> Iterator[Item]:
 
 def _read_line() -> Iterator[Item]:
     """Read the line of the instruction at `POINTER`."""
-    # With the function as it was, the instruction has the same line.
+    # In the same function, the instruction has the same line.
     yield from recall(POINTER, PAIR, "has_line")
     yield from read_at(POINTER, php.OP_LINE, LAST, "no_line", 4)
     yield from keep(POINTER, PAIR)
@@ -281,7 +281,7 @@ def _read_line() -> Iterator[Item]:
 
 
 def _sign(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
-    """Do nothing: `_identify` has read what tells functions apart."""
+    """Do nothing: `_identify` has read the signed bytes."""
     yield from ()
 
 

@@ -1,13 +1,13 @@
 """Ruby: control frames of the thread's execution context, which is in thread-local storage.
 
-The place of a thread's pointer to its context is known from the code of rb_thread_current(), which
-loads it. Before 3.0 there is one pointer, to the context of the thread that has the interpreter's
-lock: other threads are not read. C functions have control frames without an instruction sequence,
-and a frame that one of them called begins a run of the evaluation loop.
+The code of rb_thread_current() has the place of a thread's pointer to its context. Before 3.0 there
+is one pointer, to the context of the thread that has the interpreter's lock: other threads are not
+read. C functions have control frames without an instruction sequence, and a frame that one of them
+called begins a run of the evaluation loop.
 
-The name of a C function is a number in the table of symbols; its class is known by its own record
-of its path. The code of two functions, rb_id2str() and rb_mod_name(), says where both are. Up to
-Ruby 3.1 a class has its path in the table of its variables.
+The name of a C function is a number in the table of symbols; its class has a record of its own
+path. The code of rb_id2str() and rb_mod_name() has the places of both. Up to Ruby 3.1 a class has
+its path in the table of its variables.
 
 Defined by: `abi.ruby`; get_id_serial_entry() in ``symbol.c`` and rb_mod_name() in ``variable.c``;
 "ELF Handling For Thread-Local Storage" for the code and the vector of modules, as glibc has it on
@@ -29,7 +29,7 @@ from prospect.capture.capture_limits import (
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
-from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.image_entry import entry_fields
 from prospect.capture.runtimes.runtime import Image, Runtime, Unknown
 from prospect.capture.runtimes.walk_names import send_bytes
 from prospect.capture.runtimes.walk_parts import (
@@ -80,21 +80,21 @@ if TYPE_CHECKING:
 
 _VERSION, _THREAD, _LOOP = b"ruby_api_version", b"rb_thread_current", b"rb_vm_exec"
 _CONTEXT = b"ruby_current_execution_context_ptr"
-# How code finds the pointer: at an offset from the thread pointer, by a module and an offset in
-# its storage, by such an offset in memory, or at an address.
+# The access to the pointer: at an offset from the thread pointer, by a module and an offset in its
+# storage, by an offset from the thread pointer that is in memory, or at an address.
 _FIXED, _BY_MODULE, _BY_OFFSET, _GLOBAL = range(4)
 _MOST_STACK_WORDS = 1 << 28
 # lea disp32(%rip), %rdi with a prefix; mov %fs:disp32, %rax; mov disp32(%rip), %rax.
 _LEA, _LOAD_FIXED, _LOAD_OFFSET = b"\x66\x48\x8d\x3d", b"\x64\x48\x8b\x04\x25", b"\x48\x8b\x05"
 
-# The pieces of insns_info, where they are read to.
+# Slots of the pieces of insns_info.
 _LINES, _TABLE, _COUNT = OWN[4], OWN[1], OWN[2]
 # The program counter of the frame.
 _COUNTER = OWN[0]
 
 
-def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
-    """Return the Ruby in a file, None if there is none; raises as other detectors."""
+def find_ruby(file: File, _path: bytes, /) -> Image | Unknown | None:
+    """Return the Ruby in a file, None if there is none; raises as `find_python`."""
     code = [segment for segment in file.segments if segment.is_code]
     symbols = file.find((_VERSION, _THREAD, _LOOP, _CONTEXT, *SYMBOLS))
     if not code or _VERSION not in symbols or _THREAD not in symbols:
@@ -128,7 +128,7 @@ def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG00
 
 
 def _storage(code: bytes, address: int) -> tuple[int, int, int] | None:
-    """Return how the function finds the context: the way, an address, an offset as 32 bits."""
+    """Return the function's access to the context, an address, and an offset as 32 bits."""
     for pattern, way in (
         (_LEA, _BY_MODULE),
         (_LOAD_FIXED, _FIXED),
@@ -149,7 +149,7 @@ def _start(maps: Maps) -> Iterator[Item]:
     """Go from the thread pointer to the execution context, and to its innermost frame."""
     yield from find_recalled(maps)
     yield from _find_context()
-    # Storage of a module that was never used is not there.
+    # A thread has no storage for a module that it never used.
     yield from read(POINTER, 8, "no_thread")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, POINTER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
@@ -168,7 +168,7 @@ def _start(maps: Maps) -> Iterator[Item]:
 
 
 def _find_context() -> Iterator[Item]:
-    """Put into R3 where the pointer to the thread's execution context is."""
+    """Put the address of the pointer to the thread's execution context into R3."""
     yield from jump_if_word(abi.BPF_JEQ, AT["access"], _FIXED, "fixed")
     yield asm.jump_if(abi.BPF_JEQ, R1, _GLOBAL, "global")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
@@ -190,7 +190,7 @@ def _find_context() -> Iterator[Item]:
     yield from _check_thread()
     yield Label("fixed")
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["offset"])
-    # It is negative.
+    # The offset is negative.
     yield asm.load_imm64(R1, 0xFFFFFFFF00000000)
     yield asm.alu(abi.BPF_OR, R3, R1)
     yield Label("from_thread")
@@ -200,7 +200,7 @@ def _find_context() -> Iterator[Item]:
 
 
 def _check_thread() -> Iterator[Item]:
-    """Go on with the only context there is if it is this thread's."""
+    """Go on with the only context if it is this thread's."""
     yield Label("global")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
     for offset in (0, ruby.CONTEXT_THREAD, ruby.THREAD_ID):
@@ -246,7 +246,7 @@ def _frame() -> Iterator[Item]:
 
 
 def _mark_callee() -> Iterator[Item]:
-    """Begin a C function, or leave out what is none: the loop began again for what it called."""
+    """Begin a C function, or leave out other frames: its callee began a run of the loop."""
     yield Label("in_c")
     yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "marked")
@@ -255,7 +255,7 @@ def _mark_callee() -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R1, 4)
     yield asm.alu(abi.BPF_ADD, R1, SCRATCH)
     yield asm.load(abi.BPF_W, R2, R1, FRAMES_AT + 12)
-    # C functions call each other without the loop.
+    # A C function calls another one without the loop.
     yield asm.move(R3, R2)
     yield asm.alu(abi.BPF_AND, R3, ruby.IN_C)
     yield asm.jump_if(abi.BPF_JNE, R3, 0, "marked")
@@ -266,7 +266,7 @@ def _mark_callee() -> Iterator[Item]:
 
 
 def _find_instruction() -> Iterator[Item]:
-    """Read what is known of the sequence in `HEAD`: the number of the frame's instruction."""
+    """Find the number of the frame's instruction in the sequence in `HEAD`."""
     yield Label("has_code")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HEAD + ruby.ISEQ_BODY)
     yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R3)
@@ -287,7 +287,7 @@ def _find_instruction() -> Iterator[Item]:
 
 
 def _sign(_maps: Maps) -> Iterator[Item]:
-    """Do nothing: `_frame` has read sizes and addresses, or has them from before."""
+    """Do nothing: `_frame` has read the signed bytes, or recalled them."""
     yield from ()
 
 
@@ -305,7 +305,7 @@ def _send(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK)
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_ARRAY, "has_path")
-    # The path as it was given, and the real one, if there is a file.
+    # The given path, and the real one if there is a file.
     yield from read_at(POINTER, ruby.ARRAY_ELEMENTS, OWN[1], "named", 16)
     yield from copy(OWN[1] + 8, POINTER)
     yield from _check_string("given_path")
@@ -339,7 +339,7 @@ def _send_method(maps: Maps) -> Iterator[Item]:
 
 
 def _check_string(failed: str) -> Iterator[Item]:
-    """Read what begins at `POINTER` into `HEAD`; go to a label if it is no string."""
+    """Read the object at `POINTER` into `HEAD`; go to a label if it is no string."""
     yield from read_at(POINTER, 0, HEAD, failed, 24)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, HEAD)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK)
@@ -398,28 +398,28 @@ RUNTIME = Runtime(wire.RUBY, start=_start, frame=_frame, sign=_sign, send=_send)
 
 TABLE, NAME_OF, CLASS_NAME = b"ruby_global_symbols", b"rb_id2str", b"rb_mod_name"
 SYMBOLS = (TABLE, NAME_OF, CLASS_NAME)
-AT = Fields(
+AT = entry_fields(
     ("storage", "symbols", "path_key"),
     ("access", "offset", "class_path", *ruby.RubyLayout._fields),
 )
 _JUMP, _PADDED = 0xE9, b"\xf3\x0f\x1e\xfa"
-# cmp %r32, disp32(%rip) or the other way round; mov disp32(%rip), %r64 with its prefixes.
+# cmp %r32, disp32(%rip) or cmp disp32(%rip), %r32; mov disp32(%rip), %r64 with its prefixes.
 _COMPARES, _LOADS, _REX_LOADS = (0x39, 0x3B), 0x8B, (0x48, 0x4C)
 _REGISTER_MASK, _FROM_HERE = 0xC7, 0x05
 # mov disp32(%rdi), %rax; mov 0x18(%rdi), %rax; mov disp32(%rip), %rsi.
 _LOAD_PATH, _LOAD_EXTENSION, _LOAD_KEY = b"\x48\x8b\x87", b"\x48\x8b\x47\x18", b"\x48\x8b\x35"
 _FARTHEST_PATH = 1 << 10
-# Entries of a class's variables that are looked at: its path is the first one.
+# The first entries of a class's variables, which are searched; its path is usually the first.
 _LOOKED_AT = 4
-# What a method entry is read to.
+# The slot for a method entry.
 _METHOD = OWN[4]
 _DEFINITION, _ID, _OWNER = OWN[2], OWN[1], OWN[0]
-# What `find_names` leaves: the strings, 0 for no class.
+# The slots for the results of `find_names`: strings, 0 for no class.
 NAME, SCOPE = OWN[2], OWN[3]
 
 
 def find_symbols(file: File, symbols: dict[bytes, tuple[int, int]]) -> int:
-    """Return where a Ruby has its table of symbols, 0 if its code is not known."""
+    """Return the address of a Ruby's table of symbols, 0 if its code is unknown."""
     if TABLE in symbols:
         return symbols[TABLE][0]
     address, size = symbols.get(NAME_OF, (0, 0))
@@ -430,7 +430,7 @@ def find_symbols(file: File, symbols: dict[bytes, tuple[int, int]]) -> int:
 
 
 def table_of(pieces: tuple[tuple[bytes, int], ...]) -> int:
-    """Return the table that pieces of code at their addresses read, 0 if that is not known.
+    """Return the address of the table that pieces of code at their addresses read, 0 if unknown.
 
     They compare a number with its beginning, and load its arrays.
     """
@@ -449,7 +449,7 @@ def table_of(pieces: tuple[tuple[bytes, int], ...]) -> int:
 
 
 def _jumps_to(code: bytes, address: int) -> int:
-    """Return where a function's first jump into another one goes, 0 without."""
+    """Return the target of a function's first jump, 0 without."""
     for at in range(len(code) - 4):
         if code[at] == _JUMP:
             return int(address + at + 5 + struct.unpack_from("<i", code, at + 1)[0])
@@ -457,10 +457,10 @@ def _jumps_to(code: bytes, address: int) -> int:
 
 
 def path_place(code: bytes, address: int) -> tuple[int, int]:
-    """Return how rb_mod_name() at an address finds the path of a class, zeros if not known.
+    """Return the access of rb_mod_name() at an address to the path of a class, zeros if unknown.
 
     Returns:
-        Where the key of the path in the table of variables is, and the offset of the path in the
+        The address of the path's key in the table of variables, and the offset of the path in the
         class. One of them is 0.
     """
     begin = len(_PADDED) * code.startswith(_PADDED)
@@ -474,13 +474,13 @@ def path_place(code: bytes, address: int) -> tuple[int, int]:
 
 
 def find_path(file: File, symbols: dict[bytes, tuple[int, int]]) -> tuple[int, int]:
-    """Return what `path_place` does of a file."""
+    """Return the `path_place` of a file."""
     address, size = symbols.get(CLASS_NAME, (0, 0))
     return path_place(file.at(address, min(size, MOST_NAME_CODE_BYTES)) if size else b"", address)
 
 
 def identify_method(shown: str, left_out: str) -> Iterator[Item]:
-    """Go to a label with the C function of a frame, or to another one if it is not one's.
+    """Go to `shown` with the C function of a frame, or to `left_out` with another frame.
 
     `POINTER` has the frame's environment. A method entry that cannot be read has no name.
     """
@@ -518,7 +518,7 @@ def _read_method(other: str) -> Iterator[Item]:
 def find_names() -> Iterator[Item]:
     """Find the name of the method at `HANDLE`, and its class; go to "named" if it has no name.
 
-    `PAIR` becomes whether it is a method of the class itself.
+    `PAIR` becomes 1 for a method of the class itself, else 0.
     """
     yield asm.load(abi.BPF_DW, R3, SCRATCH, HANDLE)
     yield from _read_method("named")
@@ -553,7 +553,7 @@ def _find_name() -> Iterator[Item]:
 
 
 def _element(index: int) -> Iterator[Item]:
-    """Replace the array at `POINTER` by one of its elements, whose number a slot has."""
+    """Replace the array at `POINTER` by the element whose number a slot has."""
     yield from read_at(POINTER, 0, LAST, "named")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK | ruby.ARRAY_INSIDE)
@@ -578,7 +578,7 @@ def _find_class() -> Iterator[Item]:
     yield asm.load(abi.BPF_W, R2, ENTRY, AT["singleton"])
     yield asm.alu(abi.BPF_AND, R1, R2)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "has_class")
-    # The class of a class: the methods are those of the class that is attached to it.
+    # This is the class of a class: its methods are those of the class attached to it.
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, 1)
     yield from jump_if_word(abi.BPF_JEQ, AT["attached"], 0, "attached_elsewhere")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)

@@ -1,12 +1,12 @@
 """The process that attaches the walker, and registers runtimes as processes map them.
 
-Loading the walker costs more than all else of a short recording: `first_runtime` waits until there
-is something to read. It is a child so that COMMAND starts without waiting for that. Its own child
-(`image_reader`) reads the mapped files, which other users may control.
+Loading the walker costs more than the rest of a short recording, so `first_runtime` first waits
+until a runtime runs. The watcher is a child, so COMMAND starts without waiting for it. A child of
+its own (`image_reader`) reads the mapped files, which other users may control.
 
-Its work is bounded for each user, so that no user's processes use up the time of other users. The
-user is that of the process that mapped a file. Refusals are counted; a mapping that was refused is
-looked at when the process maps the file again.
+Its work is bounded for each user, the owner of the process that mapped a file, so that no user's
+processes use up the time of others. Refused mappings are counted, and looked at when the process
+maps the file again.
 
 Defined by: proc(5), /proc/pid/maps and map_files; perf_event_open(2).
 """
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.walk_state import WalkState
     from prospect.capture.v8.new_functions import NewFunctions
 
-# A program's own file is mapped before the kernel's description of its memory is whole.
+# A program's own file is mapped before the kernel's description of its memory is complete.
 _AGAIN_S = 0.003
-# Mappings that were lost are looked for in /proc: not again for so long, and as many times longer
-# than that took.
+# Lost mappings are searched for in /proc: with at least so long a rest, and so many times the
+# duration of the search.
 _SEARCH_REST_S, _SEARCH_REST = 1.0, 50
 _COUNTED_S = 10.0
 _LONGEST_MS = 3_600_000
@@ -70,15 +70,15 @@ def serve(  # noqa: PLR0913 - what a child gets
         stop_fd: a pipe's end.
         rings: by the descriptor of their event.
         attach: attaches the walker.
-        state: takes what becomes of it.
-        found: mappings of runtimes that there are.
-        beside_others: whether the walker is to stay where other tracers' programs cost samples.
-        share: of all CPUs that looking at new mappings may take.
+        state: gets the walker's state.
+        found: mappings of runtimes so far.
+        beside_others: whether the walker stays even if other tracers' programs cost samples.
+        share: of all CPUs that looks at new mappings may take.
     """
-    tracers = _Beside(state, endures=beside_others)
+    tracers = _TracerWatch(state, endures=beside_others)
     with ImageReader(state.reads_by) as reader:
         try:
-            # It gets ready while the kernel verifies the walker.
+            # The reader starts while the kernel verifies the walker.
             reader.start()
             if tracers.are_too_much():
                 state.fail(errno.EBUSY)
@@ -106,8 +106,8 @@ def serve(  # noqa: PLR0913 - what a child gets
         watcher.count_refused()
 
 
-class _Beside:
-    """Looks from time to time what other tracers' programs cost."""
+class _TracerWatch:
+    """Measures the cost of other tracers' programs from time to time."""
 
     def __init__(self, state: WalkState, *, endures: bool) -> None:
         self._state = state
@@ -116,7 +116,7 @@ class _Beside:
         self._at = time.monotonic() + _TRACERS_S
 
     def are_too_much(self) -> bool:
-        """Return whether they cost too much now; if there are any, that takes a moment."""
+        """Return whether they cost too much now; this takes a moment if there are any."""
         if self._endures or not self._tracers.begin():
             return False
         time.sleep(WATCHED_S)
@@ -134,30 +134,19 @@ class _Beside:
             elif self._tracers.begin():
                 self._at = time.monotonic() + WATCHED_S
         except OSError:
-            self._at = math.inf  # nobody can say
+            self._at = math.inf  # their cost cannot be measured
         self._state.beside(share)
         return share > MOST_SHARE and not self._endures
 
     def wait_ms(self) -> int:
-        """Return when it is time to look."""
+        """Return the time until the next look."""
         if self._at == math.inf:
             return _LONGEST_MS
         return max(0, int((self._at - time.monotonic()) * 1000)) + 1
 
 
-class _Losses:
-    """Counts mappings that the rings had no room for."""
-
-    def __init__(self) -> None:
-        self.lost = 0
-
-    def count(self, *, lost: int = 0, **_: int) -> None:
-        """Count some."""
-        self.lost += lost
-
-
 class _Watcher:
-    """Registers runtimes, and knows when names are to be sent again."""
+    """Registers runtimes, and has names sent again."""
 
     def __init__(self, walker: Walker, state: WalkState, reader: ImageReader) -> None:
         self._walker = walker
@@ -171,29 +160,27 @@ class _Watcher:
         self._met = 0
         self._count_at = time.monotonic() + _COUNTED_S
         self._again: list[tuple[float, MappingRecord, bytes]] = []
-        self._losses = _Losses()
         self._functions: NewFunctions | None = None
         self._search_at, self._may_search_at = math.inf, 0.0
 
     def look(self, rings: Mapping[int, Ring]) -> None:
         """Look at new mappings, each file of a process once."""
-        lost = self._losses.lost
-        found = list(drained(rings.values(), self._losses, of_names_with=WORDS))
+        lost = self._state["lost"]
+        found = list(drained(rings.values(), self._state, of_names_with=WORDS))
         for mapping in {(one.pid, one.file, one.offset): one for one in found}.values():
             self.see(mapping)
-        if self._losses.lost > lost:
-            self._state.count(lost=self._losses.lost - lost)
+        if self._state["lost"] > lost:
             self._search_at = max(time.monotonic(), self._may_search_at)
 
     def see(self, mapping: MappingRecord) -> None:
-        """Register a mapping with the walker, if it is one of a runtime."""
+        """Register a mapping with the walker, if it is of a runtime."""
         if may_be_runtime(mapping.path):
-            key = self._tell(mapping)
+            key = self._register(mapping)
             if mapping.time_ns and key:
                 self._again.append((time.monotonic() + _AGAIN_S, mapping, key))
 
     def look_again(self) -> None:
-        """Look again at processes that were new, and at all if mappings were lost."""
+        """Look again at processes that were new, and at all processes if mappings were lost."""
         now = time.monotonic()
         if now >= self._forget_at:
             self._forget_at = now + wire.SENT_AGAIN_S
@@ -202,7 +189,7 @@ class _Watcher:
         while self._again and self._again[0][0] <= now:
             _, mapping, key = self._again.pop(0)
             if process_key(mapping.pid) != key:
-                self._tell(mapping)
+                self._register(mapping)
         if now >= self._search_at:
             self._search_at = math.inf
             for mapping in runtime_mappings():
@@ -214,7 +201,7 @@ class _Watcher:
             self.count_refused()
 
     def count_refused(self) -> None:
-        """Take over how many names the walker had no room for."""
+        """Store the number of names that the walker had no room for."""
         with suppress(OSError):
             refused = walk_rooms.refused_names(self._walker.rooms, self._pids)
             users = walk_rooms.refused_names(self._walker.rooms, self._rooms.values())
@@ -228,35 +215,36 @@ class _Watcher:
                 self._state.refused(total, self._pids.get(most, 0) if refused.get(most) else 0)
 
     def name_functions(self) -> None:
-        """Have functions named that a walk has told of."""
+        """Have functions named of which a walk sent news."""
         if self._functions:
             self._functions.look()
 
     def _read_functions(
         self, uid: int, *question: Any
     ) -> tuple[int, Sequence[bytes], Sequence[int]] | None:
-        """Return functions of a process at the cost of its user; None if there is no time left."""
+        """Read functions of a process at the cost of its user; None if that has no time left."""
         if not self._users.may_use(uid):
             return None
         answer = self._reader.functions(*question)
         if answer is None:
-            # Whose memory holds a reader up has none for a while: it costs the others' time.
+            # Memory that holds a reader up costs other users' time, so this user pays for it.
             self._users.has_read(uid, READER_HELD_UP_S)
             self._state.count(held_up=1)
             return 1, (), ()
-        self._users.has_read(uid, answer.used_s)
-        return answer[:3]
+        looked_at, records, failed, used_s = answer
+        self._users.has_read(uid, used_s)
+        return looked_at, records, failed
 
     def wait_ms(self) -> int:
-        """Return when there is something to do."""
+        """Return the time until there is something to do."""
         if self._functions and (soon_ms := self._functions.wait_ms()):
             return soon_ms
         again = [when for when, _, _ in self._again[:1]]
         due = min([self._forget_at, self._search_at, self._count_at, *again])
         return max(0, int((due - time.monotonic()) * 1000)) + 1
 
-    def _tell(self, mapping: MappingRecord) -> bytes:
-        """Write the entry; return the key that the process had."""
+    def _register(self, mapping: MappingRecord) -> bytes:
+        """Write the entry; return the process's key."""
         key = process_key(mapping.pid)
         uid = user_of(mapping.pid)
         if not key:
@@ -301,19 +289,19 @@ class _Watcher:
             )
 
             self._functions = NewFunctions(
-                BpfRing(self._walker.news, NEWS_BYTES),
-                RecordWriter(self._walker.output),
+                BpfRing(self._walker.news, NEWS_BYTES).drain,
+                RecordWriter(self._walker.output).write,
                 self._read_functions,
             )
         self._functions.register(number, pid, uid, found)
 
     def _image(self, mapping: MappingRecord, uid: int) -> Image | Unknown | None:
-        """Return what is in the file; None also if its user has no time left for that."""
+        """Return the runtime in the file; None also if its user has no time left."""
         answer = self._users.read(self._reader, mapping, uid)
         if answer is None:
             self._state.count(missed=1)
             return None
-        # A process that has ended meanwhile needs none.
+        # The file of a process that has ended is not missed.
         is_missing = answer.is_missing and os.path.exists(f"/proc/{mapping.pid}")
         self._state.count(missed=is_missing, held_up=answer.is_held_up)
         return answer.image

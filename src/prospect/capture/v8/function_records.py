@@ -1,8 +1,7 @@
-"""Records of V8's functions and code, made of what a process's memory says when they are met.
+"""Records of V8's functions and code, read from a process's memory when they are met.
 
-Code is found by what precedes its instructions. Its table of source positions leads from an
-instruction to a place in the source, and to the inlined call that it belongs to; each of these has
-the place that it is called from.
+Code is found by the words before its instructions. Its table of source positions leads from an
+instruction to a place in the source and to its inlined call, which has the place of its caller.
 
 Defined by: `abi.v8`; ``src/codegen/source-position.h`` and ``src/objects/deoptimization-data.h`` of
 V8.
@@ -100,7 +99,7 @@ class CodeReader:
         return self._with_inlined(Code(start, size, 0, (), (), ()), how, table)
 
     def _stream_before(self, address: int) -> int:
-        """Return where the object begins whose instructions an address is in; 0 if nowhere."""
+        """Return the beginning of the object whose instructions have an address; 0 without."""
         tries = 0
         tried: dict[int, bool] = {}
         end = address & -8
@@ -210,11 +209,10 @@ class _Nodes:
 
 _LINE = struct.Struct("<II")
 _LINES = wire.KIND_LINES, 1
-_MASK = (1 << 64) - 1
 
 
 class FunctionRecords:
-    """Reads the functions of processes, and remembers the sources that it has read."""
+    """Reads the functions of processes, and remembers sources."""
 
     def __init__(self) -> None:
         self._processes: dict[tuple[int, int], _Process] = {}
@@ -222,13 +220,13 @@ class FunctionRecords:
     def of(
         self, pid: int, image: int, words: tuple[int, ...], met: Sequence[tuple[int, int, int]]
     ) -> tuple[int, tuple[bytes, ...], tuple[int, ...]]:
-        """Return how many things were looked at, records on them, and which could not be read.
+        """Return the number of functions read, records on them, and which could not be read.
 
         Args:
+            pid: the process.
             image: its number in the recording.
             words: of the image, see `images`.
-            met: of each a function's address, the 8 bytes that tell it from others there, and an
-                address in its compiled code or 0.
+            met: a function's address, its 8 signed bytes, and an address in its compiled code or 0.
         """
         process = self._processes.pop((pid, image), None) or _Process(pid, image, words)
         self._processes[pid, image] = process
@@ -246,7 +244,7 @@ class FunctionRecords:
                 else:
                     records = process.function(shared, signed)
             except UnreadableError:
-                failed.append(number)  # the garbage collector has moved it, or it is gone
+                failed.append(number)  # the garbage collector has moved or removed it
                 continue
             found += records
             size += sum(map(len, records))
@@ -261,14 +259,14 @@ class _Process:
         memory, self._layout = ProcessMemory(pid), layout_of(words)
         self._functions = FunctionReader(memory, self._layout)
         self._code = CodeReader(memory, self._layout, self._functions)
-        # When functions, by address and signed bytes, were named that are inlined somewhere.
+        # Times at which inlined functions, by address and signed bytes, were named.
         self._named: dict[tuple[int, int], int] = {}
 
     def function(self, shared: int, signed: int) -> list[bytes]:
         """Return records on a function.
 
         Raises:
-            UnreadableError: it is not there any more.
+            UnreadableError: it is gone.
         """
         if self._functions.signature(shared) != signed:
             raise UnreadableError
@@ -280,10 +278,10 @@ class _Process:
         return [*named, self._record(_LINES, shared, signed, function.first, lines)]
 
     def code(self, shared: int, address: int) -> list[bytes]:
-        """Return records on the compiled code of a function and on those inlined there.
+        """Return records on the compiled code of a function and on functions inlined there.
 
         Raises:
-            UnreadableError: it is not there any more.
+            UnreadableError: it is gone.
         """
         code = self._code.read(address)
         if code is None or code.shared != shared:
@@ -320,31 +318,22 @@ class _Process:
         self, kind: tuple[int, int], code: int, signed: int, beginning: int, text: bytes
     ) -> bytes:
         """Return a record of a kind and status."""
-        facts = signature_of(signed), self._image, code, beginning
+        facts = wire.signature_of(signed), self._image, code, beginning
         return wire.HEADER.pack(wire.MAGIC, *kind, len(text), *facts) + text
 
 
-def signature_of(signed: int) -> int:
-    """Return the 24 bits by which frames know a function, as the walker makes them."""
-    return int(signed * wire.SIGNATURE_MIX & _MASK) >> 40
-
-
 def encode_code(code: Code, signed: Sequence[int]) -> bytes:
-    """Return a piece of code as a recording has it.
-
-    Args:
-        signed: the 8 bytes of each of the code's functions that tell it from others.
-    """
+    """Return a piece of code as a recording has it; `signed` are 8 bytes of each function."""
     parts = [v8.CODE.pack(code.size, len(code.rows), len(code.nodes), len(code.functions))]
     parts += [v8.CODE_ROW.pack(*row) for row in code.rows]
     parts += [v8.CODE_NODE.pack(*node) for node in code.nodes]
     for shared, one in zip(code.functions, signed, strict=True):
-        parts.append(v8.CODE_FUNCTION.pack(shared, signature_of(one), 0))
+        parts.append(v8.CODE_FUNCTION.pack(shared, wire.signature_of(one), 0))
     return b"".join(parts)
 
 
 def _name(function: Function) -> str:
-    """Return what a report calls a function."""
+    """Return a function's name in reports."""
     if function.name or not function.first:
         return function.name or "(anonymous)"
     return f"(anonymous:{function.first})"

@@ -1,9 +1,8 @@
 """Names, files and lines of V8's functions, read from a process's memory when they are first met.
 
 A function is known by its SharedFunctionInfo, which all of its closures share. The garbage
-collector moves objects: so each reading begins with a check of the object's type, and what does not
-fit is given up. Everything may be made to mislead: texts, tables, steps and the size of sources are
-bounded.
+collector moves objects, so each reading begins with a check of the object's type, and fails if that
+does not fit. The memory may be hostile: texts, tables, steps and the size of sources are bounded.
 
 Defined by: `abi.v8`; ``src/objects/scope-info.tq`` and ``src/codegen/source-position-table.cc`` of
 V8.
@@ -57,7 +56,7 @@ class Function(NamedTuple):
     Attributes:
         name: as V8 shows it; "" for an anonymous one, `MODULE` for a whole script.
         file: the script's name, "" for V8's own functions.
-        first: the line that it begins at, from 1; 0 if that is not known.
+        first: its first line, from 1; 0 if unknown.
         lines: (offset in its bytecode, line) of each piece of it, ascending; empty if V8 has not
             kept them.
     """
@@ -69,7 +68,7 @@ class Function(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """Characters of a string, and behind how many others it is stored."""
+    """Characters of a string, and its depth in other strings."""
 
     string: int
     begin: int
@@ -87,19 +86,18 @@ class FunctionReader:
         self._line_ends: dict[tuple[int, int], array[int]] = {}
 
     def signature(self, shared: int) -> int:
-        """Return the 8 bytes that tell functions at one address apart, as the walk makes them.
+        """Return the `signed_bytes` of a function.
 
         Raises:
             UnreadableError: they cannot be read.
         """
-        content = self._memory.read(shared - 1, _SHARED_BYTES)
-        return signature_of(content, self._layout)
+        return signed_bytes(self._memory.read(shared - 1, _SHARED_BYTES), self._layout)
 
     def read(self, shared: int) -> Function:
         """Return the function of a SharedFunctionInfo, by its tagged address.
 
         Raises:
-            UnreadableError: there is none any more, or its memory cannot be read.
+            UnreadableError: it is gone, or its memory cannot be read.
         """
         layout = self._layout
         content = self._memory.read(shared - 1, _SHARED_BYTES)
@@ -136,7 +134,7 @@ class FunctionReader:
         return Function(name, file, bisect_left(ends, position) + 1, lines)
 
     def line_ends(self, shared: int) -> array[int] | None:
-        """Return where the lines of a function's source end, None without a source.
+        """Return the ends of the lines of a function's source, None without a source.
 
         Raises:
             UnreadableError: it is gone, or cannot be read.
@@ -147,7 +145,7 @@ class FunctionReader:
         return self._ends_of(self._memory.number(script - 1 + v8.SCRIPT_SOURCE))
 
     def _name_and_position(self, name_object: int) -> tuple[str, int | None]:
-        """Return the name, and where in the source the function begins."""
+        """Return the name, and the function's beginning in the source."""
         kind = self.type_of(name_object)
         if kind != self._layout.scope_type:
             return self._text(name_object, MOST_NAME_CHARACTERS), None
@@ -164,7 +162,7 @@ class FunctionReader:
         return name, begins >> _SMI_SHIFT if is_position else None
 
     def _scope_name(self, words: tuple[int, ...]) -> tuple[str, int]:
-        """Return the name among the words after a scope's variables, and where the next one is.
+        """Return the name among the words after a scope's variables, and the place after it.
 
         A function has its name, the number of its variable, and the name that V8 inferred; members
         of a class may have a word before these. Other scopes have none of them.
@@ -198,7 +196,7 @@ class FunctionReader:
         return self.bytes_of(table)
 
     def bytes_of(self, array: int) -> bytes:
-        """Return the content of an array of bytes, b"" if it is none, or is too large.
+        """Return the content of an array of bytes, b"" if it is another object or too large.
 
         Raises:
             UnreadableError: it is gone, or cannot be read.
@@ -211,7 +209,7 @@ class FunctionReader:
         return self._memory.read(array - 1 + v8.ARRAY_DATA, size)
 
     def _ends_of(self, source: int) -> array[int]:
-        """Return where the lines of a source end."""
+        """Return the ends of the lines of a source."""
         kind = self.type_of(source)
         if not 0 <= kind < self._layout.not_string:
             raise UnreadableError
@@ -232,7 +230,7 @@ class FunctionReader:
         return ends
 
     def _text(self, string: int, most: int) -> str:
-        """Return a string's text, "" if it is none; what is longer ends with an ellipsis."""
+        """Return a string's text, "" for other objects; a longer one ends with an ellipsis."""
         if not 0 <= self.type_of(string) < self._layout.not_string:
             return ""
         found = ""
@@ -243,7 +241,7 @@ class FunctionReader:
         return found
 
     def _pieces(self, string: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
-        """Give the text of a string in pieces, with the bytes that a character takes."""
+        """Give the text of a string in pieces, each with the number of bytes a character."""
         left = most_bytes
         todo = [_Slice(string, 0, _MOST_CHARACTERS, 0)]
         for _ in range(MOST_STRING_PARTS):
@@ -308,8 +306,11 @@ class FunctionReader:
         return int.from_bytes(self._memory.read(its_map - 1 + v8.MAP_TYPE, 2), "little")
 
 
-def signature_of(content: bytes, layout: Layout) -> int:
-    """Return the script and, mixed into it, the number that a function has in its script."""
+def signed_bytes(content: bytes, layout: Layout) -> int:
+    """Return the 8 bytes of a function that differ from those of others at its address.
+
+    They are the script plus the function's number there, as in `v8_runtime`.
+    """
     (script,) = _WORD.unpack_from(content, layout.script)
     (flags,) = _WORD.unpack_from(content, layout.flags)
     return int(script + (flags >> 32 << 32) & _MASK)
@@ -322,7 +323,7 @@ def positions(table: bytes, *, has_bit: bool) -> Iterator[tuple[int, int, int]]:
     byte, the lowest first. A distance that may be negative has its sign in the lowest bit.
 
     Args:
-        table: may be anything.
+        table: any bytes.
         has_bit: whether the lowest two bits of the first number are flags; otherwise that of an
             expression is negative, less 1.
     """
@@ -336,7 +337,7 @@ def positions(table: bytes, *, has_bit: bool) -> Iterator[tuple[int, int, int]]:
             value = shift = 0
     offset = position = 0
     for step, move in zip(numbers[::2], numbers[1::2], strict=False):
-        # The sign of an offset's distance is no more than a flag, too.
+        # The sign of an offset's distance is only a flag, too.
         offset += step >> 2 if has_bit else step >> 1
         position += -(move >> 1) - 1 if move & 1 else move >> 1
         place, inlined = split_position(position)

@@ -1,8 +1,8 @@
-"""Files → the V8 in them, as Node's program or library has it: its version and its layout.
+"""Files → the V8 in them, such as Node's program or library: its version and its layout.
 
-The file may be anything: `elf_lookup` bounds what reading it takes, `abi.v8` checks the numbers.
+The file may be hostile: `elf_lookup` bounds the cost of reading it, `abi.v8` checks the numbers.
 
-Defined by: ``src/utils/version.cc`` of V8, whose numbers are exported, as are those for debuggers.
+Defined by: ``src/utils/version.cc`` of V8, which exports its numbers, as those for debuggers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
 from prospect.capture.runtimes.elf_lookup import ET_EXEC
-from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.image_entry import entry_fields
 from prospect.capture.runtimes.runtime import Image, Unknown
 
 TYPE_CHECKING = False
@@ -20,21 +20,15 @@ if TYPE_CHECKING:
     from prospect.abi.v8 import Layout
     from prospect.capture.runtimes.elf_lookup import File
 
-# The piece of a thread's stack that the walk reads for a frame: from `v8.ENTRY_CALLED` on.
+# The bytes of a thread's stack that the walk reads for a frame: from `v8.ENTRY_CALLED` on.
 FRAME_BYTES = v8.FRAME_RETURN + 8 - v8.ENTRY_CALLED
 _CALLED_SINCE = 0x0C09
-ENTRY = Fields((), ("frame_bytes", "has_called", *v8.Layout._fields))
+ENTRY = entry_fields((), ("frame_bytes", "has_called", *v8.Layout._fields))
 _NUMBER = struct.Struct("<i")
 
 
-def find_v8(file: File, _path: bytes) -> Image | Unknown | None:
-    """Return the V8 in a file, None if there is none.
-
-    Raises:
-        ValueError: the file takes too much to read.
-        struct.error: it is cut.
-        OSError: it cannot be read.
-    """
+def find_v8(file: File, _path: bytes, /) -> Image | Unknown | None:
+    """Return the V8 in a file, None if there is none; raises as `find_python`."""
     symbols = file.find((*v8.VERSION_SYMBOLS, *v8.SYMBOLS))
     code = [segment for segment in file.segments if segment.is_code]
     if not code or any(name not in symbols for name in v8.VERSION_SYMBOLS):

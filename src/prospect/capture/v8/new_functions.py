@@ -1,9 +1,9 @@
-"""New functions of V8, which the walk meets in samples: their names are read and recorded at once.
+"""New functions of V8, which the walk meets in samples: reads and records their names at once.
 
-The walk cannot read a name: it may be in pieces, and its line is found in the source. So it tells
-this side, which asks a child that reads the process's memory, and writes the records itself. The
-CPU time and the bytes of each process and user are bounded: what finds no room waits, and is
-counted if there are too many.
+The walk cannot read a name, which may be in pieces, or a line, which needs the source. So it sends
+news of the function. This side has a child read the process's memory, and writes the records. The
+CPU time and the bytes of each process and user are bounded: functions without room wait, and those
+beyond a number of them are only counted.
 """
 
 from __future__ import annotations
@@ -23,60 +23,19 @@ from prospect.capture.capture_limits import (
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label, Reg
-from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE, OF_USER, Bound
-from prospect.light import Closing, monotonic_ns
+from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE, OF_USER, Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Protocol
+    from collections.abc import Callable, Iterable, Sequence
 
     from prospect.capture.kernel.bpf_assembler import Instruction
     from prospect.capture.runtimes.runtime import Placed
 
-    class News(Protocol):
-        """Gives what a walk has told."""
-
-        def drain(self) -> Iterator[bytes]:
-            """Give the records, each once."""
-
-        def close(self) -> None:
-            """Leave nothing behind."""
-
-    class Writer(Protocol):
-        """Writes records into a recording."""
-
-        def write(self, record: bytes) -> bool:
-            """Write a record; return whether there was room."""
-
-        def close(self) -> None:
-            """Leave nothing behind."""
-
-
-# What the walk tells: image, function, the 8 bytes that tell it from others, and 0; or an address
-# in its compiled code.
+# News of the walk: image, function, its 8 signed bytes, and an address in its compiled code or 0.
 NEWS = struct.Struct("=QQQQ")
 _AT_ONCE = 64
 _SOON_MS = 20
-
-
-class _Room:
-    """Room for bytes, which empties at a fixed rate."""
-
-    def __init__(self, bound: Bound) -> None:
-        self._bound = bound
-        self._level, self._looked_ns = 0, monotonic_ns()
-
-    def is_full(self) -> bool:
-        """Return whether there is no room for more now."""
-        now_ns = monotonic_ns()
-        self._level = max(0, self._level - (now_ns - self._looked_ns >> self._bound.shift))
-        self._looked_ns = now_ns
-        return self._level >= self._bound.most_bytes
-
-    def fill(self, size: int) -> None:
-        """Count bytes."""
-        self._level += size
 
 
 class _Process:
@@ -85,10 +44,10 @@ class _Process:
     def __init__(self, pid: int, uid: int, words: tuple[int, ...]) -> None:
         self.pid, self.uid, self.words = pid, uid, words
         self.waiting: deque[tuple[int, ...]] = deque()
-        self.room = _Room(OF_IMAGE)
+        self.room = Room(OF_IMAGE)
 
 
-class NewFunctions(Closing):
+class NewFunctions:
     """Records the names of functions that the walk meets.
 
     Attributes:
@@ -97,44 +56,42 @@ class NewFunctions(Closing):
 
     def __init__(
         self,
-        ring: News,
-        writer: Writer,
+        drain: Callable[[], Iterable[bytes]],
+        write: Callable[[bytes], bool],
         ask: Callable[..., tuple[int, Sequence[bytes], Sequence[int]] | None],
     ) -> None:
-        """Begin.
+        """Prepare.
 
         Args:
-            ring: what the walk tells, `NEWS` each.
-            writer: puts records into the recording.
+            drain: returns the walk's news, `NEWS` each, once.
+            write: writes a record into the recording; returns whether there was room.
             ask: reads functions of a process at the cost of its user: see
                 `function_records.FunctionRecords.of`, with the user before its arguments; returns
-                None if that has no time left now.
+                None if the user has no time left now.
         """
-        self._ring = ring
-        self._writer = writer
-        self._ask = ask
+        self._drain, self._write, self._ask = drain, write, ask
         self._processes: dict[int, _Process] = {}
-        self._of_user: dict[int, _Room] = {}
+        self._of_user: dict[int, Room] = {}
         self._waiting = 0
-        # Records that the ring had no room for: those of one answer at most.
+        # Records that the ring had no room for: at most those of one answer.
         self._unwritten: deque[bytes] = deque()
         self.refused: dict[int, int] = {}
 
     def register(self, image: int, pid: int, uid: int, found: Placed) -> None:
-        """Say which process has an image with V8."""
+        """Add the process of an image with V8."""
         if image in self._processes:
             return
         while len(self._processes) >= MOST_KNOWN:
             oldest = self._processes.pop(next(iter(self._processes)))
             self._waiting -= len(oldest.waiting)
         self._processes[image] = _Process(pid, uid, found.words)
-        self._of_user.setdefault(uid, _Room(OF_USER))
+        self._of_user.setdefault(uid, Room(OF_USER))
 
     def look(self) -> None:
-        """Take what the walk has told; read and record what there is room for."""
-        while self._unwritten and self._writer.write(self._unwritten[0]):
+        """Take the walk's news; read and record the functions that there is room for."""
+        while self._unwritten and self._write(self._unwritten[0]):
             self._unwritten.popleft()
-        for record in self._ring.drain():
+        for record in self._drain():
             image, *thing = NEWS.unpack(record)
             process = self._processes.get(image)
             if process is None:
@@ -150,7 +107,7 @@ class NewFunctions(Closing):
                     self._name(image, process)
 
     def wait_ms(self) -> int | None:
-        """Return when to look without news; None without."""
+        """Return when to look again without news; None if nothing waits."""
         return _SOON_MS if self._waiting or self._unwritten else None
 
     def _name(self, image: int, process: _Process) -> None:
@@ -173,36 +130,27 @@ class NewFunctions(Closing):
                 process.waiting.append((*thing, tries + 1))
                 self._waiting += 1
         for record in records:
-            if self._unwritten or not self._writer.write(record):
+            if self._unwritten or not self._write(record):
                 self._unwritten.append(record)
         size = sum(map(len, records)) + NAME_COST * done
         process.room.fill(size)
         room.fill(size)
 
-    def close(self) -> None:
-        """Leave nothing behind."""
-        self._writer.close()
-        self._ring.close()
 
-
-# Writes records into the rings of a recording from a process, as the walker does from samples.
-#
-# A BPF program writes what a map holds, and is run for each record (BPF_PROG_TEST_RUN).
-#
 # Defined by: ``net/bpf/test_run.c`` (bpf_prog_test_run_raw_tp), Linux 6.18.
 
 _SIZE = struct.Struct("=Q")
 _ATTEMPTS = 4
 
 
-class RecordWriter(Closing):
-    """Writes records into the ring of the CPU that it runs on."""
+class RecordWriter:
+    """Writes records from this process into the ring of its CPU.
+
+    A BPF program writes what a map holds. It is run for each record (BPF_PROG_TEST_RUN).
+    """
 
     def __init__(self, output: int) -> None:
-        """Load the program.
-
-        Args:
-            output: the map with the event of each CPU, which the records are samples of.
+        """Load the program; `output` is the map with the event of each CPU.
 
         Raises:
             OSError: the kernel refused; EINVAL before Linux 5.10.
@@ -229,13 +177,8 @@ class RecordWriter(Closing):
         bpf_objects.write_element(
             self._record, 0, value.ljust(_SIZE.size + LARGEST_RECORD_BYTES, b"\0")
         )
-        # The process may be moved to another CPU meanwhile, or be where nobody records.
+        # The process may move to another CPU meanwhile, or be on one that is not recorded.
         return any(bpf_objects.run_program(self._program) == 0 for _ in range(_ATTEMPTS))
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        os.close(self._program)
-        os.close(self._record)
 
 
 def _program(record: int, output: int) -> list[Instruction | Label]:

@@ -1,12 +1,12 @@
 """V8's frames for users who may not load eBPF programs: from the stack that a sample copied.
 
-This is what `v8_runtime` does in the kernel. Registers and the inner part of the stack are the
-sample's, so they are exact, however late they are looked at. The outer part of the stack, which
-changes rarely, and functions are read from the process's memory afterwards.
+`v8_runtime` does the same in the kernel. Registers and the inner part of the stack are the
+sample's, so they are exact, however late they are read. The outer part of the stack, which rarely
+changes, and functions are read from the process's memory afterwards.
 
-What the thread did at the sample is known by where its instruction was: in a mapped file it had
-called C++, elsewhere JavaScript ran. V8's own note of the frame that called C++ is of the moment in
-which it is read, so it is only believed if there is such a frame; otherwise that is searched.
+If the sample's instruction is in a mapped file, the thread had called C++; otherwise JavaScript
+ran. V8's own note of the frame that called C++ is as new as its reading, so it counts only if there
+is such a frame; otherwise the stack is searched for one.
 
 Defined by: `abi.v8`; ``include/uapi/linux/perf_event.h`` and ``arch/x86/include/uapi/asm/
 perf_regs.h`` of Linux for samples and their registers.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections import deque
 from itertools import islice
 
 from prospect.abi import constants as abi
@@ -34,8 +33,8 @@ from prospect.capture.kernel.procfs import read_maps
 from prospect.capture.runtimes import image_entry
 from prospect.capture.runtimes.process_memory import PAGE, Snapshot, UnreadableError
 from prospect.capture.v8 import images
-from prospect.capture.v8.function_records import FunctionRecords, signature_of
-from prospect.capture.v8.functions import signature_of as whole_signature_of
+from prospect.capture.v8.function_records import FunctionRecords
+from prospect.capture.v8.functions import signed_bytes
 from prospect.capture.v8.new_functions import NEWS, NewFunctions
 from prospect.light import bits_set, monotonic_ns
 from prospect.records import NamedTuple
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
 # PERF_REG_X86_* of BP, SP, IP, R9, R12 and R13.
 _REGISTERS = (6, 7, 8, 17, 20, 21)
-# Between the fixed part of a sample and its registers there may be a call chain, and nothing else.
+# Samples with these are not read: only a call chain may be between the fixed part and registers.
 _BETWEEN = abi.PERF_SAMPLE_READ | abi.PERF_SAMPLE_RAW | abi.PERF_SAMPLE_BRANCH_STACK
 _COPY = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER
 _WORD, _WORDS = struct.Struct("<Q"), struct.Struct("<QQ")
@@ -58,16 +57,16 @@ _SMI_SHIFT = 32
 _MOST_OFFSET, _HALF = 1 << 24, (1 << 32) - 1
 _ADDRESSES = range(1 << 16, 1 << 47)
 _CODE_BYTES = 128 << 20
-# Mappings are looked at again so much later if an address seems to be in none.
+# The least time between two looks at the mappings, if an address seems to be in none.
 _AGAIN_NS = 100_000_000
-# Frame types that may be the innermost ones are below this.
+# The types of frames that may be the innermost ones are below this.
 _MOST_TYPE = 64
 _PIECE_BITS = 8
 _USER = 1
 
 
 class Sampled(NamedTuple):
-    """What a sample copied of a thread: registers, and its stack from `stack_pointer` on."""
+    """The registers of a thread in a sample, and the copy of its stack from `stack_pointer` on."""
 
     frame: int
     stack_pointer: int
@@ -79,7 +78,7 @@ class Sampled(NamedTuple):
 
 
 def copies_of(attr: EventAttr) -> Callable[[bytes, int], Sampled | None] | None:
-    """Return what finds the copy in a sample of an event; None if its samples have none.
+    """Return a function that finds the copy in a sample of an event; None if samples have none.
 
     It takes records and the place of a sample among them.
     """
@@ -127,10 +126,7 @@ class _Stack:
 
 
 class StackWalker:
-    """Reads the frames of one process's threads.
-
-    A walk is the record of a stack, and what `NewFunctions` is to be told of its functions.
-    """
+    """Reads the frames of one process's threads."""
 
     def __init__(self, memory: ProcessMemory, image: int, placed: Placed) -> None:
         self.pid, self.image, self.placed = memory.pid, image, placed
@@ -139,12 +135,12 @@ class StackWalker:
         self._layout = images.layout_of(placed.words)
         self._has_called = bool(placed.words[1])
         self._exits = tuple(2 * one for one in (v8.EXIT_TYPE, self._layout.builtin_exit))
-        # Thread → its Isolate, and where the builtins begin.
+        # Thread → its Isolate, and the beginning of the builtins.
         self._isolates: dict[int, tuple[int, int]] = {}
         self._builtins = 0
-        # The same in the file, once a walk has met the entry from C++, which is always there.
+        # Their beginning in the file, once a walk has met the entry from C++.
         self._in_file = _ADDRESSES.stop
-        # Begins and ends of code in mapped files, ascending, and where compiled code is.
+        # Begins and ends of code in mapped files, ascending, and the range of compiled code.
         self._files: list[int] = []
         self._compiled = range(0)
         self._looked_ns = 0
@@ -155,6 +151,8 @@ class StackWalker:
 
     def walk(self, tid: int, sampled: Sampled) -> tuple[bytes, list[tuple[int, int, int]]]:
         """Return the record of a sample's stack; (function, signed bytes, address in its code).
+
+        The latter are for `NewFunctions`.
 
         Raises:
             UnreadableError: the process has ended, or its memory may not be read.
@@ -211,7 +209,7 @@ class StackWalker:
         if self._is_of_file(address):
             return False
         if address not in self._compiled and monotonic_ns() - self._looked_ns > _AGAIN_NS:
-            # V8 changes rights of memory that it has mapped before, of which no record tells.
+            # No record shows that V8 changes the rights of memory.
             self.forget_files()
             return not self._is_of_file(address) and address in self._compiled
         return address in self._compiled
@@ -231,10 +229,7 @@ class StackWalker:
         return frames, wire.WALKED
 
     def _callers(self, isolate: int, sampled: Sampled, stack: _Stack) -> Iterator[int]:
-        """Give frames that a thread that was in C++ may have been called from, likely ones first.
-
-        There are none if no JavaScript runs.
-        """
+        """Give frames that may have called C++, likely ones first; none if no JavaScript runs."""
         layout = self._layout
         places = (layout.entered, layout.called, layout.outermost)
         pieces = self._memory.read_pieces([(isolate + one, 8) for one in places])
@@ -252,7 +247,7 @@ class StackWalker:
                     yield frame
 
     def _is_frame(self, frame: int, sampled: Sampled, stack: _Stack) -> bool:
-        """Return whether there is a frame that JavaScript's code made."""
+        """Return whether a frame of JavaScript's code is here."""
         if frame % 8 or not 0 <= frame - sampled.stack_pointer < LARGEST_STACK_BYTES:
             return False
         try:
@@ -302,7 +297,7 @@ class StackWalker:
     def _place(
         self, frame: int, at: int, runs: int, sampled: Sampled, stack: _Stack
     ) -> tuple[int, int]:
-        """Return `last` and the kind of a frame of a function that is at an instruction."""
+        """Return `last` and the kind of a function's frame at an instruction."""
         begin, end = self.placed.text
         if not (begin <= at < end or self._is_builtin(at)):
             return at & _HALF, v8.COMPILED
@@ -317,20 +312,20 @@ class StackWalker:
     def _rows(
         self, frames: list[tuple[int, int, int, int]]
     ) -> tuple[list[bytes], list[tuple[int, int, int]]]:
-        """Return the rows of a stack, and what there is to tell of their functions."""
+        """Return the rows of a stack, and its functions as `walk` does."""
         functions = list(dict.fromkeys(one[0] for one in frames if one[0]))
         shared = dict(zip(functions, self._read(functions, self._layout.js_shared, 8), strict=True))
         codes = {one: _WORD.unpack(word)[0] for one, word in shared.items() if word}
         known = list(dict.fromkeys(codes.values()))
         size = max(self._layout.script, self._layout.flags) + _WORD.size
         contents = zip(known, self._read(known, 0, size), strict=True)
-        signed = {code: whole_signature_of(one, self._layout) for code, one in contents if one}
+        signed = {code: signed_bytes(one, self._layout) for code, one in contents if one}
         rows, met = [], []
         for function, at, last, mark in frames:
             if not function:
                 rows.append(wire.FRAME.pack(at, last, mark))
             elif (code := codes.get(function, 0)) in signed:
-                signature = signature_of(signed[code]) << wire.SIGNATURE_SHIFT
+                signature = wire.signature_of(signed[code]) << wire.SIGNATURE_SHIFT
                 rows.append(wire.FRAME.pack(code, last, mark | signature))
                 is_compiled = mark & v8.KIND_MASK == v8.COMPILED and last
                 met += [(code, signed[code], 0)]
@@ -338,7 +333,7 @@ class StackWalker:
         return rows, met
 
     def _read(self, objects: list[int], offset: int, size: int) -> list[bytes]:
-        """Return a field of objects in one call, if all are there; b"" of those that are not."""
+        """Return a field of objects, b"" for missing ones; in one call if none is missing."""
         pieces = [(one - 1 + offset, size) for one in objects]
         try:
             return self._memory.read_pieces(pieces) if pieces else []
@@ -353,9 +348,9 @@ class StackWalker:
 
 
 def _mapped_code(pid: int) -> tuple[list[int], range]:
-    """Return begin and end of each mapping of a file's code, and where other code is.
+    """Return begin and end of each mapping of a file's code, and the range of other code.
 
-    V8 has its compiled code in one piece of memory, of which it maps more as it needs it.
+    V8 has its compiled code in one piece of memory, and maps more of it as needed.
     """
     files: list[int] = [0, 0]
     others: list[int] = []
@@ -376,7 +371,7 @@ def _mapped_code(pid: int) -> tuple[list[int], range]:
 class SampleReader:
     """Makes the records of samples of V8's threads.
 
-    Names of functions are read at the bounds that the kernel's walk has.
+    Names of functions have the same bounds as those of the kernel's walk.
 
     Attributes:
         refused: functions that there was no room for, by image.
@@ -384,30 +379,30 @@ class SampleReader:
 
     def __init__(self) -> None:
         self._finders: dict[EventAttr, Callable[[bytes, int], Sampled | None] | None] = {}
-        self._news: deque[bytes] = deque()
+        self._news: list[bytes] = []
         self._records: list[bytes] = []
         self._known: set[tuple[int, ...]] = set()
         self._described: set[int] = set()
         read = FunctionRecords()
         self._functions = NewFunctions(
-            _News(self._news), _Records(self._records), lambda _, *question: read.of(*question)
+            self._drain, self._keep, lambda _, *question: read.of(*question)
         )
         self.refused = self._functions.refused
 
     def copied(self, attr: EventAttr, records: bytes, at: int) -> Sampled | None:
-        """Return what the sample of an event at a place among records has of its thread."""
+        """Return the copy in a sample of an event, at a place among records; None without."""
         if attr not in self._finders:
             self._finders[attr] = copies_of(attr)
         find = self._finders[attr]
         return find(records, at) if find else None
 
     def forget(self) -> None:
-        """Read the names of all functions again when they are met."""
+        """Read the names of all functions again at their next samples."""
         self._known.clear()
         self._described.clear()
 
     def read(self, walker: StackWalker, tid: int, sampled: Sampled) -> list[bytes]:
-        """Return the records of functions and code not met before, and of the stack at last.
+        """Return the records of new functions and code, then that of the stack.
 
         Raises:
             UnreadableError: the process has ended, or its memory may not be read.
@@ -431,32 +426,10 @@ class SampleReader:
         self._records.clear()
         return [*found, stack]
 
+    def _drain(self) -> list[bytes]:
+        news, self._news = self._news, []
+        return news
 
-class _News:
-    """What walks have told, instead of the kernel's ring."""
-
-    def __init__(self, records: deque[bytes]) -> None:
-        self._records = records
-
-    def drain(self) -> Iterator[bytes]:
-        """Give the records, each once."""
-        while self._records:
-            yield self._records.popleft()
-
-    def close(self) -> None:
-        """There is nothing to leave behind."""
-
-
-class _Records:
-    """Keeps records, for the reader to put them into the recording."""
-
-    def __init__(self, records: list[bytes]) -> None:
-        self._records = records
-
-    def write(self, record: bytes) -> bool:
-        """Keep a record."""
+    def _keep(self, record: bytes) -> bool:
         self._records.append(record)
         return True
-
-    def close(self) -> None:
-        """There is nothing to leave behind."""

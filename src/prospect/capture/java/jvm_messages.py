@@ -1,7 +1,8 @@
-"""What the reader of JVMs tells the recorder: pieces of their files, appended to a file in memory.
+"""Messages of the reader of JVMs to the recorder: pieces of their files, in a file in memory.
 
-The file has messages one after the other: process, its number, kind, size, content. A message
-counts once all of it is there. Its memory is given back once it was read.
+A message has the process, its number, kind, size and content. The number distinguishes programs
+that the same process executes, one after another. A message counts once it is complete. Its memory
+is freed once it was read.
 
 Source: madvise(2), MADV_REMOVE.
 """
@@ -13,8 +14,6 @@ import mmap
 import os
 import struct
 
-from prospect.records import NamedTuple
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,38 +21,26 @@ if TYPE_CHECKING:
 
 _HEAD = struct.Struct("=IIII")
 KIND_FILE, KIND_STATE, KIND_END = 0, 1, 2
-# Memory of less than this is not given back.
+# The least memory that is freed.
 _PIECE_BYTES = 1 << 16
 
 
-class Message(NamedTuple):
-    """A piece of the file of a process, or what has become of the reading.
-
-    `number` tells programs apart that the same process executes, one after the other.
-    """
-
-    pid: int
-    number: int
-    kind: int
-    content: bytes
-
-
-class Teller:
+class MessageWriter:
     """Appends messages."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def tell(self, pid: int, number: int, content: bytes) -> None:
+    def add(self, pid: int, number: int, content: bytes) -> None:
         """Append a piece of the file of a process."""
         self._append(pid, number, KIND_FILE, content)
 
     def end(self, pid: int, number: int) -> None:
-        """Say that a process has ended: there are no further pieces of its file."""
+        """Append the end of a process: its file has no further pieces."""
         self._append(pid, number, KIND_END, b"")
 
     def state(self, value: dict[str, Any]) -> None:
-        """Say what has become of the reading; the last word counts."""
+        """Append the reader's state; the last one counts."""
         self._append(0, 0, KIND_STATE, marshal.dumps(value))
 
     def _append(self, pid: int, number: int, kind: int, content: bytes) -> None:
@@ -63,15 +50,15 @@ class Teller:
             at += os.write(self._fd, message[at:])
 
 
-class Listener:
-    """Gives messages, each once."""
+class MessageReader:
+    """Reads messages, each once."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._at = self._given_back = 0
+        self._at = self._freed = 0
 
-    def messages(self) -> Iterator[Message]:
-        """Give the messages since the last time."""
+    def messages(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Give process, number, kind and content of the messages since the last time."""
         size = os.fstat(self._fd).st_size
         while self._at + _HEAD.size <= size:
             pid, number, kind, length = _HEAD.unpack(os.pread(self._fd, _HEAD.size, self._at))
@@ -81,12 +68,8 @@ class Listener:
             if len(content) < length:
                 break
             self._at += _HEAD.size + length
-            yield Message(pid, number, kind, content)
-        self._give_back()
-
-    def _give_back(self) -> None:
-        begin, size = self._given_back, (self._at - self._given_back) // _PIECE_BYTES * _PIECE_BYTES
-        if size:
-            with mmap.mmap(self._fd, size, offset=begin) as read:
+            yield pid, number, kind, content
+        if size := (self._at - self._freed) // _PIECE_BYTES * _PIECE_BYTES:
+            with mmap.mmap(self._fd, size, offset=self._freed) as read:
                 read.madvise(mmap.MADV_REMOVE)
-            self._given_back += size
+            self._freed += size
