@@ -304,6 +304,6 @@ class Bounds:
         return use
 
 
-if __name__ == "__main__":  # `java_reader` says when
+if __name__ == "__main__":  # started by `java_reader`
     _stop_fd, (_news_fd, _result_fd, _with_classes, _session_hz) = given()
     serve(_stop_fd, _news_fd, _result_fd, with_classes=_with_classes, session_hz=_session_hz)

@@ -64,7 +64,7 @@ def find_python(file: File, path: bytes, /) -> Image | Unknown | None:
     Before 3.11 only the file's name, `path`, has the version.
 
     Raises:
-        ValueError: the file takes too much to read.
+        ValueError: the file costs too much to read.
         struct.error: it is cut.
         OSError: it cannot be read.
     """

@@ -1,8 +1,8 @@
 """CPython's part of the walker: from a thread to its innermost frame, and from frame to frame.
 
-CPython before 3.13 keeps the state of a thread under a key of thread-specific data, which is known
-of glibc. Otherwise the thread is found in the lists of interpreters and threads, by its number: the
-result of pthread_self(), which is the thread pointer on x86-64, in musl too.
+CPython before 3.13 keeps the state of a thread under a key of thread-specific data, whose place is
+known for glibc. Otherwise the thread is found in the lists of interpreters and threads, by the
+result of pthread_self(), which is the thread pointer on x86-64, also in musl.
 
 Defined by: `abi.cpython`.
 """
@@ -69,10 +69,10 @@ KEYS_A_BLOCK = 32
 _KEY_BYTES = 16
 _BLOCKS_OFFSET = cpython.GLIBC_KEYS_OFFSET + KEYS_A_BLOCK * _KEY_BYTES
 _MOST_COPIES = 1 << 16
-# An element of the map of threads: a task, its image, and the address of the thread's state; or 0
-# and the state and the interpreter at which the search for it goes on. Other tasks overwrite it.
+# An element of the map of threads: a task, its image, and the address of the thread's state; or 0,
+# and the state and the interpreter at which the search goes on. Other tasks overwrite it.
 _TASK, _IMAGE, _STATE, _NEXT_STATE, _NEXT_INTERPRETER = 0, 8, 16, 24, 32
-# Slots, as long as no name is looked for.
+# Slots, before names are read.
 _WHO, _LATER, _THREAD = TAG, POINTER, CODE
 
 
@@ -106,7 +106,7 @@ def _by_key() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGE, R1, KEYS_A_BLOCK, "far_key")
     yield asm.alu(abi.BPF_ADD, R3, cpython.GLIBC_KEYS_OFFSET)
     yield asm.jump("key_found")
-    # The blocks of further keys are behind pointers.
+    # Further keys are in blocks, to which pointers lead.
     yield Label("far_key")
     yield asm.move(R2, R1)
     yield asm.alu(abi.BPF_RSH, R2, 5)
@@ -133,9 +133,9 @@ def _frame_of_state(none: str, failed: str, label: str) -> Iterator[Item]:
     """Put the innermost frame of the thread's state at R3 into `FRAME` and R3.
 
     Args:
-        none: where to go if there is no frame.
-        failed: where to go if it cannot be read.
-        label: begins the labels of these instructions.
+        none: label to go to if there is no frame.
+        failed: label to go to if it cannot be read.
+        label: prefix of the labels of these instructions.
     """
     yield from follow(AT["thread_frame"], FRAME, failed)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["cframe"])
@@ -150,7 +150,7 @@ def _frame_of_state(none: str, failed: str, label: str) -> Iterator[Item]:
 
 
 def _by_number(maps: Maps) -> Iterator[Item]:
-    """Look where the thread had its state before, or search the lists of all interpreters."""
+    """Look at the last place of the thread's state, or search the lists of all interpreters."""
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
     yield asm.load(abi.BPF_DW, ROW, SCRATCH, FOUND_AT)
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
@@ -177,7 +177,7 @@ def _by_number(maps: Maps) -> Iterator[Item]:
 
 
 def _search() -> Iterator[Item]:
-    """Search the interpreters, the newest first: an older one called what a newer one runs."""
+    """Search the interpreters, the newest first: it runs calls of the older ones."""
     yield Label("interpreter")
     yield asm.may_go("searched")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _LATER)
@@ -207,7 +207,7 @@ def _search() -> Iterator[Item]:
     yield asm.jump("searched")
     yield Label("resume")
     yield asm.load(abi.BPF_DW, R1, FP, MINE)
-    # Once: what it leads to may be gone.
+    # Resume only once: the state may be gone.
     yield asm.store(abi.BPF_DW, R1, _TASK, 0)
     for slot, offset in ((_THREAD, _NEXT_STATE), (_LATER, _NEXT_INTERPRETER)):
         yield asm.load(abi.BPF_DW, R2, R1, offset)
@@ -216,13 +216,13 @@ def _search() -> Iterator[Item]:
 
 
 def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
-    """Go on to "has_frame" with the frame of `_THREAD`, and remember that.
+    """Go to "has_frame" with the frame of the thread state `_THREAD`, and note the state.
 
     Args:
-        other: where to go if it is another thread's.
-        idle: where to go if it runs nothing.
-        label: name for the code that takes the frame. An outermost frame is checked before that:
-            in 3.15 it may be the base of a thread that runs only C.
+        other: label to go to if it is another thread's.
+        idle: label to go to if it has no frame.
+        label: label of the code that takes the frame. An outermost frame is checked before that: in
+            3.15 it may be the base of a thread that runs only C.
     """
     yield from read_field(_THREAD, AT["number"], PAIR, other)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, PAIR)
@@ -242,10 +242,9 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
 
 
 def _note(*found: tuple[int, int]) -> Iterator[Item]:
-    """Store task, image and some slots in the task's element of the map, to which R1 points then.
+    """Store task, image and some slots in the task's element of the map; leave its address in R1.
 
-    Args:
-        found: slots, each with its offset in the element.
+    `found` are slots, each with its offset in the element.
     """
     yield asm.load(abi.BPF_DW, R1, FP, MINE)
     for slot, offset in ((_WHO, _TASK), *found):
@@ -259,7 +258,7 @@ def read_python_frame() -> Iterator[Item]:
     """Read the frame at `FRAME`: its code object, last instruction, mark, and the next frame."""
     yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield from add_word(R3, AT["base"])
-    # From 3.11 on frames are next to each other, each caller below what it called.
+    # Since 3.11 frames are next to each other, each caller below its callee.
     yield from jump_if_word(abi.BPF_JEQ, AT["last_is_address"], 0, "frame_alone")
     yield from read_window(AT["size"], "walk_fault", down=True)
     yield asm.jump("frame_read")
@@ -291,7 +290,7 @@ def sign_code(_maps: Maps) -> Iterator[Item]:
 def _offset_of_instruction() -> Iterator[Item]:
     """Turn the address in `LAST` into an offset in the code object.
 
-    Without the global lock each thread may run a copy of the bytecode: the frame says which one.
+    Without the global lock each thread may run a copy of the bytecode, whose number the frame has.
     """
     yield asm.load(abi.BPF_W, R4, ENTRY, AT["copy"])
     yield asm.load_imm64(R2, cpython.NO_OFFSET)
@@ -323,21 +322,19 @@ def _offset_of_instruction() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, R3)
 
 
-# CPython's second part of the walker: it sends what a new code object is called, and its lines.
-#
 # Defined by: `abi.cpython`; ``Include/cpython/unicodeobject.h`` for the state of a str.
 
 
 def send_code(maps: Maps) -> Iterator[Item]:
     """Send name, file and lines of the code object in `CODE`."""
-    # If it is no code object, or is not in memory now, nothing is sent.
+    # Send nothing if it is no code object, or is not in memory now.
     for pointer in ("name", "file", "lines"):
         yield from _read_object(AT[pointer])
     yield from begin_name("all_named")
     yield from _send_text(maps, wire.KIND_NAME, AT["name"], wire.MOST_NAME_BYTES)
     yield from _send_text(maps, wire.KIND_FILE, AT["file"], wire.MOST_FILE_BYTES)
     yield from _send_lines(maps)
-    # A table that is swapped out is tried again with the next name, in minutes.
+    # A table that is swapped out is read with the next name, in minutes.
     yield Label("no_lines")
 
 
@@ -387,12 +384,10 @@ def _send_lines(maps: Maps) -> Iterator[Item]:
 
 
 def _read_object(pointer: int) -> Iterator[Item]:
-    """Follow a pointer of the code object; read the object's length and what follows."""
+    """Follow a pointer of the code object; read the object's length and the 16 bytes after it."""
     yield from read_field(CODE, pointer, POINTER, "named")
     yield from read_field(POINTER, AT["length"], HEAD, "named", 24)
 
-
-# CPython as a runtime of the engine.
 
 RUNTIME = Runtime(
     number=wire.CPYTHON,

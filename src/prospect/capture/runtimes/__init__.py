@@ -1,1 +1,1 @@
-"""Python frames: the BPF program that walks them, and the process that finds interpreters."""
+"""Frames of runtimes: the BPF programs that walk them, and the process that finds runtimes."""

@@ -1,6 +1,6 @@
-"""The walkers in the kernel: their maps, and the events that they are attached to, until closed.
+"""The walkers in the kernel: their maps, and the events that they are attached to.
 
-It also tells whether this machine lets this user read frames, by trying it with Python's.
+`obstacle` returns whether this user may read frames on this machine, by loading Python's walker.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Walker(Closing):
 
     Attributes:
         images: `runtime_processes.KEY` → entry.
-        seen: which names they have sent.
+        seen: the names that were sent.
         rooms: see `walk_rooms`.
-        news: what walks tell the watcher.
+        news: messages of walks to the watcher.
         output: the events of the recording.
-        links: to events; none where they stay attached as long as these are open (before 5.15).
+        links: to events; none before Linux 5.15, where they stay attached while events are open.
     """
 
     def __init__(self, maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> None:
-        """Prepare; `chosen` are maps of a program that calls them, None if they run at events."""
+        """Prepare; `chosen` are maps of a program that calls the walkers, None without."""
         self.images, self.seen, self.rooms = maps.images, maps.seen, maps.rooms
         self.news, self.output = maps.news, maps.output
         self.links: tuple[int, ...] = ()
@@ -67,7 +67,7 @@ class Walker(Closing):
         return self._caller >= 0 or bool(self.links)
 
     def attach(self, events: Sequence[int]) -> None:
-        """Let it run at the samples of events; those that it cannot are left out.
+        """Attach it to events, except those that cannot run it.
 
         Raises:
             OSError: the kernel or its verifier refused.
@@ -81,11 +81,11 @@ class Walker(Closing):
         self.links = tuple(one for one in links if one >= 0)
 
     def load(self, runtime: int) -> None:
-        """Let it walk a runtime from now on.
+        """Load the walk of a runtime.
 
         Raises:
             OSError: the kernel or its verifier refused.
-            KeyError: the runtime is not known.
+            KeyError: the runtime is unknown.
         """
         if runtime not in self._programs:
             code = walker(self._maps, self._task, walk_of(runtime), self._chosen)
@@ -93,19 +93,19 @@ class Walker(Closing):
             try:
                 program = load(name, assemble(code))
             except OSError:
-                # To verify all steps of all loops takes 0.1 s.
+                # The verifier then takes 0.1 s for all steps of all loops.
                 program = load(name, assemble(bounded(code)))
             self._programs[runtime] = program
             bpf_objects.write_element(self._maps.walks, runtime, struct.pack("=I", program))
 
     def close(self) -> None:
-        """Leave nothing behind, but for events that it is attached to without a link."""
+        """Close everything; without links, events stay attached until they are closed."""
         for fd in (*self.links, *self._programs.values(), self._dispatcher, *self._maps):
             if fd >= 0:
                 os.close(fd)
 
     def detach(self) -> None:
-        """Let it run no more."""
+        """Detach it, if `can_detach`."""
         for link in self.links:
             os.close(link)
         self.links = ()
@@ -113,7 +113,7 @@ class Walker(Closing):
             bpf_objects.delete_entry(self._caller, _FIRST)
 
     def forget_names(self) -> None:
-        """Let it send the names again of all that it meets.
+        """Have all names sent again.
 
         Raises:
             OSError: the kernel refused.
@@ -130,15 +130,15 @@ def attach_walker(
     """Load the walker and attach it.
 
     Args:
-        outputs: CPU → the event that its records are samples of; none to see whether it loads.
-        sampling: the events at whose samples it runs; those that it cannot are left out.
-        runtimes: what it walks at once.
-        chosen: maps of the program that runs at these events already, and calls the walker in
-            processes that are followed; None if there is none.
+        outputs: CPU → the event that its records are samples of; empty to test loading.
+        sampling: the events at whose samples it runs, except those that cannot run it.
+        runtimes: the runtimes to load at once.
+        chosen: maps of the program that already runs at these events, and calls the walker in
+            followed processes; None if there is none.
 
     Raises:
         OSError: the kernel or its verifier refused.
-        ValueError: the kernel's types are not those known.
+        ValueError: the kernel's types are unknown.
     """
     offsets = task_offsets(kernel_types())
     array = abi.BPF_MAP_TYPE_ARRAY
@@ -191,7 +191,7 @@ NEEDS_RIGHTS = "needs root, or CAP_BPF and CAP_PERFMON, for eBPF"
 
 
 def obstacle() -> str:
-    """Return why they cannot be read, and what would change it; "" where they can."""
+    """Return why frames cannot be read, and the remedy; "" if they can."""
     if (machine := _machine()) != "x86_64":
         return f"of x86-64 programs only, not on {machine}"
     if not os.path.exists(BTF_FILE):

@@ -1,10 +1,10 @@
-"""Symbols of an ELF file by their names, at a bounded cost whatever the file holds.
+"""Symbols of an ELF file by their names, at a bounded cost for any file.
 
-The file's own hash tables are used, so a look-up reads a few hundred bytes. A program that is
-linked statically has none: then its symbol table is read, if that is not too large.
+A look-up reads a few hundred bytes, by the file's hash tables. A statically linked program has
+none: then its symbol table is read, if that is not too large.
 
-Defined by: the gABI (program headers, dynamic section, hash table); the GNU hash table as
-``elf/dl-lookup.c`` of glibc reads it.
+Defined by: the gABI (program headers, dynamic section, hash table); ``elf/dl-lookup.c`` of glibc
+for the GNU hash table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CHAIN_PIECE = 32
 
 
 class Segment(NamedTuple):
-    """A loaded part of the file: its place there, its address, its size, whether it is code."""
+    """A loaded part of the file: its offset there, its address, its size, whether it is code."""
 
     offset: int
     address: int
@@ -58,7 +58,7 @@ class Segment(NamedTuple):
 
 
 class File:
-    """An ELF file for 64-bit little-endian machines, which may hold anything.
+    """An ELF file for 64-bit little-endian machines, which may be hostile.
 
     Attributes:
         kind, machine: ET_* and EM_*.
@@ -68,7 +68,7 @@ class File:
         """Read the headers.
 
         Raises:
-            ValueError: it is no such file, or it takes too much to read it.
+            ValueError: it is no such file, or costs too much to read.
             OSError: it cannot be read.
             struct.error: it is cut.
         """
@@ -86,14 +86,16 @@ class File:
             if row[0] == _PT_LOAD
         )
         dynamic = next(((row[3], row[5]) for row in rows if row[0] == _PT_DYNAMIC), (0, 0))
-        self._dynamic = self._dynamic_entries(*dynamic)
+        data = self.at(dynamic[0], min(dynamic[1], MOST_DYNAMIC * _DYNAMIC.size))
+        entries = takewhile(lambda row: row[0] != _DT_NULL, _whole_rows(_DYNAMIC, data))
+        self._dynamic = [(tag, value) for tag, value in entries]
         self._tags = dict(self._dynamic)
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the file, fewer at its end.
 
         Raises:
-            ValueError: that is more than a file may cost.
+            ValueError: this exceeds the cost of a file.
             OSError: it cannot be read.
         """
         self.spend(size)
@@ -103,15 +105,15 @@ class File:
         """Count a read of so many bytes.
 
         Raises:
-            ValueError: that is more than a file may cost.
+            ValueError: this exceeds the cost of a file.
         """
         self._bytes_left -= size
         self._reads_left -= 1
         if size < 0 or self._bytes_left < 0 or self._reads_left < 0:
-            raise ValueError("the file takes too much to read")
+            raise ValueError("the file costs too much to read")
 
     def at(self, address: int, size: int) -> bytes:
-        """Return bytes by their address, as far as the file has them; raises as `read`."""
+        """Return bytes by their address, fewer if the file has fewer; raises as `read`."""
         for segment in self.segments:
             inside = address - segment.address
             if 0 <= inside < segment.size:
@@ -119,12 +121,12 @@ class File:
         return b""
 
     def libraries(self) -> list[bytes]:
-        """Return the names of the libraries that it is linked with; raises as `read`."""
+        """Return the names of its shared libraries; raises as `read`."""
         names = (value for tag, value in self._dynamic if tag == _DT_NEEDED)
         return [self._name(one, LONGEST_SYMBOL) for one in names]
 
     def find(self, names: Iterable[bytes]) -> dict[bytes, tuple[int, int]]:
-        """Return value and size of those symbols that the file defines; raises as `read`."""
+        """Return value and size of the symbols that the file defines; raises as `read`."""
         if _DT_SYMTAB in self._tags and (_DT_GNU_HASH in self._tags or _DT_HASH in self._tags):
             found = {name: self._look_up(name) for name in names}
             return {name: symbol for name, symbol in found.items() if symbol}
@@ -145,16 +147,11 @@ class File:
         self, form: struct.Struct, at: int, each: int, count: int, most: int
     ) -> Iterator[tuple[int, ...]]:
         if each != form.size or count > most:
-            raise ValueError("a table of other rows, or of too many")
+            raise ValueError("a table of unknown rows, or of too many")
         return _whole_rows(form, self.read(at, each * count))
 
     def _section_rows(self) -> list[tuple[int, ...]]:
         return list(self._rows(_SECTION, *self._sections, MOST_ELF_SECTIONS))
-
-    def _dynamic_entries(self, address: int, size: int) -> list[tuple[int, int]]:
-        data = self.at(address, min(size, MOST_DYNAMIC * _DYNAMIC.size))
-        rows = takewhile(lambda row: row[0] != _DT_NULL, _whole_rows(_DYNAMIC, data))
-        return [(tag, value) for tag, value in rows]
 
     def _name(self, offset: int, most: int) -> bytes:
         return self.at(self._tags.get(_DT_STRTAB, 0) + offset, most).split(b"\0", 1)[0]
@@ -170,7 +167,7 @@ class File:
         return None
 
     def _by_gnu_hash(self, name: bytes, at: int) -> Iterator[int]:
-        """Give the numbers of the symbols that have a name's hash."""
+        """Give the numbers of the symbols with a name's hash."""
         wanted = 5381
         for byte in name:
             wanted = (wanted * 33 + byte) & 0xFFFFFFFF
@@ -201,7 +198,7 @@ class File:
             place = at + 8 + 4 * (buckets + number)
 
     def _in_table(self, names: Iterable[bytes]) -> dict[bytes, tuple[int, int]]:
-        """Search the table of all symbols, which programs have that are not stripped."""
+        """Search the table of all symbols, which stripped programs lack."""
         rows = self._section_rows()
         table = next((row for row in rows if row[1] == _SHT_SYMTAB and row[6] < len(rows)), None)
         if table is None or max(table[5], rows[table[6]][5]) > MOST_TABLE_BYTES:

@@ -1,11 +1,11 @@
-"""Waits until a runtime begins to run: there is nothing to read before, and loading a walker costs.
+"""Waits until a runtime runs, because loading a walker is costly.
 
-MMAP2 records and /proc show the mappings of runtimes. Most recordings end here, so that nothing is
-imported that is slow.
+MMAP2 records and /proc show the mappings of runtimes. Most recordings end here, so this imports
+nothing slow.
 
 If programs start all the time, there are thousands of mappings a second, each of which would wake
-the child. It rests after a look for so long that its looks take no more than their share of the
-CPUs. A program that begins meanwhile has no such functions until the rest is over.
+the child. After a look it rests, so that its looks take only their share of the CPUs. Functions of
+a program that begins during a rest are missing until the rest is over.
 
 Defined by: proc(5).
 """
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from prospect.capture.kernel.rings import Ring
 
-# For all CPUs, for each sample a second and CPU: as much as taking the samples costs.
+# Of all CPUs, per sample a second and CPU: the cost of taking the samples.
 _SHARE_OF_A_SAMPLE = 10e-6
 _LEAST_SHARE, _MOST_SHARE = 0.001, 0.02
 _LONGEST_S = 0.1
 
 
 def share_for(rate_hz: float) -> float:
-    """Return which part of the CPUs looks may take where so many samples a second are taken."""
+    """Return the share of the CPUs for looks, at a rate of samples."""
     return min(max(_SHARE_OF_A_SAMPLE * rate_hz, _LEAST_SHARE), _MOST_SHARE)
 
 
@@ -41,13 +41,13 @@ class Pace:
     """Rests between looks."""
 
     def __init__(self, share: float) -> None:
-        """Begin; `share` is of all CPUs."""
+        """Prepare; `share` is of all CPUs."""
         self._cpus_share = share * (os.cpu_count() or 1)
         self._looked_s = time.monotonic()
         self._used_s = time.process_time()
 
     def rest(self, stop_fd: int) -> bool:
-        """Rest, if it is too early for another look; return whether the end came meanwhile."""
+        """Rest if it is too early for another look; return whether the end came meanwhile."""
         now_s, used_s = time.monotonic(), time.process_time()
         due_s = self._looked_s + (used_s - self._used_s) / self._cpus_share
         self._looked_s, self._used_s = max(now_s, min(due_s, now_s + _LONGEST_S)), used_s
@@ -64,10 +64,10 @@ def first_runtime(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list
     Args:
         stop_fd: a pipe's end.
         rings: by the descriptor of their event.
-        share: of all CPUs that looking may take.
+        share: of all CPUs, for looks.
 
     Returns:
-        All mappings of runtimes that there are then; none where the pipe's end came first.
+        All mappings of runtimes by then; none if the pipe's end came first.
     """
     poll = polled(stop_fd, rings)
     before = list(runtime_mappings())
@@ -83,7 +83,7 @@ def first_runtime(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list
 
 
 def polled(stop_fd: int, rings: Mapping[int, Ring]) -> select.poll:
-    """Return what waits for the rings and for the end."""
+    """Return a poll object for the rings and the end."""
     poll = select.poll()
     for fd in (stop_fd, *rings):
         poll.register(fd, select.POLLIN)
@@ -91,7 +91,7 @@ def polled(stop_fd: int, rings: Mapping[int, Ring]) -> select.poll:
 
 
 def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None, pace: Pace) -> bool:
-    """Wait for something to happen, not too short; return whether it is not the end."""
+    """Rest, then wait for an event of `poll`; return False at the end."""
     if pace.rest(stop_fd):
         return False
     for fd, what in poll.poll(wait_ms):

@@ -1,13 +1,11 @@
 """Runs a runtime's walk outside the kernel, on memory that is read from the process.
 
-A walk is instructions of the kernel's BPF machine (`runtime`). For users who may not load programs
-this executes the same instructions: what the helpers would read of the thread is read by
-process_vm_readv(2), what they would write into the ring is returned. So no runtime is described
-twice.
+A walk consists of instructions of the kernel's BPF machine (`runtime`). This executes the same
+instructions for users who may not load programs: process_vm_readv(2) reads the thread's memory for
+the helpers, and their output is returned instead of written into the ring.
 
-The kernel's verifier has proved of these programs that they end and stay within their maps. Here
-too, whatever a process has in its memory: an access outside of a map ends a walk, and so do
-`MOST_STEPS` instructions.
+In the kernel, the verifier proves that these programs end and stay within their maps. Here an
+access outside of a map ends a walk, and so do `MOST_STEPS` instructions.
 
 Defined by: RFC 9669 (BPF Instruction Set Architecture).
 """
@@ -41,10 +39,10 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.process_memory import ProcessMemory
     from prospect.capture.runtimes.runtime import Placed, Runtime
 
-    # Operation, registers, offset, immediate, and the place that a jump goes to.
+    # Operation, registers, offset, immediate, and the target of a jump.
     Step = tuple[int, int, int, int, int, int]
 
-# Maps and the stack, each of which is an area of memory: the number of one is above its addresses.
+# Maps and the stack are areas of memory; the upper bits of an address are the area's number.
 _AREA_SHIFT = 56
 _OFFSET_MASK = (1 << _AREA_SHIFT) - 1
 _STACK, _ENTRY, _SCRATCH, _RECALLED, _SEEN, _ROOMS = range(0x81, 0x87)
@@ -79,7 +77,7 @@ _COMPUTED: dict[int, Callable[[int, int], int]] = {
     abi.BPF_OR: operator.or_,
     abi.BPF_XOR: operator.xor,
 }
-# All are of unsigned numbers.
+# All compare unsigned numbers.
 _HOLDS: dict[int, Callable[[int, int], bool]] = {
     abi.BPF_JEQ: operator.eq,
     abi.BPF_JNE: operator.ne,
@@ -98,7 +96,7 @@ _ENTRY_ADDRESS, _TOP = _ENTRY << _AREA_SHIFT, (_STACK << _AREA_SHIFT) + _STACK_B
 class MemoryMachine:
     """Walks the threads of all processes of one runtime.
 
-    Names that were sent are remembered for all of them, as the kernel's maps do.
+    Like the kernel's maps, it remembers the names that it sent for all of them.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -116,26 +114,28 @@ class MemoryMachine:
         self._ids = 0
 
     def forget(self) -> None:
-        """Send the names of all functions again when they are met."""
+        """Send the names of all functions again."""
         self._areas[_SEEN] = bytearray(SEEN_BYTES)
 
     def refused(self, image: int) -> int:
-        """Return how many names of an image there was no room for."""
+        """Return the number of names of an image that there was no room for."""
         rooms = self._areas[_ROOMS]
         return int(ROOM.unpack_from(rooms, ROOM.size * (image % IMAGES))[2])
 
     def walk(
         self, image: int, placed: Placed, memory: ProcessMemory, ids: tuple[int, int], pointer: int
     ) -> list[bytes]:
-        """Return the records of a thread: those of functions not met before, its stack at last.
+        """Return the records of a thread: those of new functions, then its stack.
 
         Args:
             image: the number of the runtime in the recording.
-            ids: number of the process and of the thread.
-            pointer: the thread pointer, 0 if it is not known.
+            placed: the runtime.
+            memory: of the process.
+            ids: numbers of the process and of the thread.
+            pointer: the thread pointer, 0 if unknown.
 
         Raises:
-            UnreadableError: the memory may not be read, or what is in it led nowhere.
+            UnreadableError: the memory may not be read, or is invalid.
         """
         self._areas[_STACK][:] = bytes(_STACK_BYTES)
         entry = image_entry.encode(image, placed, (image % IMAGES, IMAGES))
@@ -187,7 +187,7 @@ class MemoryMachine:
         raise UnreadableError
 
     def _call(self, helper: int, registers: list[int]) -> int:
-        """Do what a helper function of the kernel does; return its result."""
+        """Emulate a helper function of the kernel; return its result."""
         _, first, second, third, fourth, fifth = registers[:6]
         if helper == abi.BPF_FUNC_probe_read_user:
             return self._read(first, second, third)
@@ -212,14 +212,14 @@ class MemoryMachine:
         try:
             area[at : at + size] = self._memory.read(address, size) if size else b""
         except UnreadableError:
-            # As the kernel does.
+            # The kernel does the same.
             area[at : at + size] = bytes(size)
             return _FAULT
         return 0
 
 
 def _decoded(program: list[Instruction | Label]) -> list[Step]:
-    """Return the instructions, with the places that jumps go to."""
+    """Return the instructions, with the targets of jumps."""
     places: dict[str, int] = {}
     instructions: list[Instruction] = []
     for item in program:

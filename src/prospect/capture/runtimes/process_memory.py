@@ -1,10 +1,10 @@
-"""The memory of a process that runs on: read from outside, by process_vm_readv().
+"""The memory of a running process, read by process_vm_readv().
 
-Nothing stops the process meanwhile. Bytes of one read are as good as from one moment. Those of
-several reads may not fit together.
+The process runs meanwhile. The bytes of one read are practically of one moment; those of several
+reads may be inconsistent.
 
-Defined by: process_vm_readv(2); ptrace(2), "Ptrace access mode checking", for whose memory may be
-read; ``Documentation/admin-guide/LSM/Yama.rst``.
+Defined by: process_vm_readv(2); ptrace(2), "Ptrace access mode checking";
+``Documentation/admin-guide/LSM/Yama.rst``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SYSCALLS = {"x86_64": 310, "aarch64": 270}
-# Bytes of all pieces that one call reads.
+# The most bytes of all pieces of one call.
 _BUFFER_BYTES = 1 << 16
 _PIECE = struct.Struct("=QQ")
 PAGE = 4096
@@ -32,13 +32,13 @@ _ADDRESS_END = 1 << 48
 
 
 class UnreadableError(OSError):
-    """Memory that is not there, or that this user may not read."""
+    """Memory that is not mapped, or that this user may not read."""
 
 
 class ProcessMemory:
     """The memory of one process."""
 
-    # One buffer for all: nothing of it is kept.
+    # One buffer for all processes: results are copied from it.
     _buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
     _local = _PIECE.pack(ctypes.addressof(_buffer), _BUFFER_BYTES)
 
@@ -86,12 +86,9 @@ class ProcessMemory:
         return int.from_bytes(self.read(address, 8), "little")
 
     def read_packed(self, remote: bytes, count: int, size: int) -> bytes:
-        """Return the bytes of pieces, whose addresses and sizes are 64-bit numbers in `remote`.
+        """Return the bytes of `count` pieces, of `size` bytes in all.
 
-        Args:
-            remote: the pieces.
-            count: how many they are.
-            size: of all of them.
+        `remote` has their addresses and sizes, 64 bits each.
 
         Raises:
             UnreadableError: not all of them can be read.
@@ -105,10 +102,10 @@ class ProcessMemory:
 
 
 class Snapshot:
-    """Pages of a process, each read once, when something in it is asked for.
+    """Pages of a process, each read once, at its first use.
 
     Attributes:
-        used: the addresses of the pages that were asked for, in order.
+        used: the addresses of the used pages, in order.
         read_ns: when the last of these was read.
     """
 
@@ -120,12 +117,12 @@ class Snapshot:
         self.read_ns = 0
 
     def hold(self, pages: Mapping[int, bytes]) -> None:
-        """Take pages, by address, that have just been read with something else."""
+        """Add pages, by address, that were just read."""
         self._pages |= pages
         self.read_ns = monotonic_ns()
 
     def at(self, address: int, size: int) -> tuple[bytes, int]:
-        """Return bytes, and where in them `size` bytes at an address begin.
+        """Return bytes, and the offset in them of `size` bytes at an address.
 
         Raises:
             UnreadableError: they cannot be read, or are on more pages than may be read.
@@ -149,7 +146,7 @@ class Snapshot:
 
 
 def obstacle() -> str:
-    """Return why this user may read no process's memory, and what would change it; "" if he may."""
+    """Return why this user may read no process's memory, and the remedy; "" if they may."""
     own = ctypes.create_string_buffer(8)
     try:
         ProcessMemory(os.getpid()).read(ctypes.addressof(own), 8)
@@ -164,12 +161,12 @@ def obstacle() -> str:
 
 
 def reads_descendants_only() -> bool:
-    """Whether this user may read only what Prospect has started."""
+    """Whether this user may only read processes that Prospect has started."""
     return read_setting(_YAMA) == _DESCENDANTS and os.geteuid() != 0
 
 
 def refusal(pid: int) -> str:
-    """Return why the memory of a process was not read, and what would change it."""
+    """Return why the memory of a process was not read, and the remedy."""
     if reason := obstacle():
         return reason
     if not _is_own(pid):

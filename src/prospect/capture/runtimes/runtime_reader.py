@@ -1,6 +1,6 @@
-"""Python frames of one recording: the child that fills the rings by BPF (`watcher`), its result.
+"""Frames of runtimes in one recording: the child that attaches the walker (`watcher`), its result.
 
-Nothing here waits for that child. If it could not read frames, there are sentences on the reason.
+The recorder does not wait for the child. If frames could not be read, `limits` has the reasons.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOT_ANY_MORE = (
     "Python functions were read until another tracer's programs (BPF) took {share:.0%} of the CPUs'"
     " time, and samples with it; --python goes on anyway."
 )
-# A smaller part is lost in a timer's own cost.
+# A smaller share is below the cost of a timer.
 _LEAST_SHARE = 0.001
 _OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x207}
 _NAMES = {wire.CPYTHON: "CPython", wire.RUBY: "Ruby", wire.V8: "V8"}
@@ -44,7 +44,7 @@ _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
 
 def _unknown(state: WalkState, count: int) -> str:
-    """Say which version of a runtime is not known, of the last process that was counted."""
+    """Return a sentence on the unknown version of a runtime, of the last process counted."""
     runtime, version = state["unknown_runtime"], state["unknown_version"]
     others = f" and {count - 1} more" if count > 1 else ""
     whose = f"(process {state['unknown_pid']}{others}) was not read"
@@ -61,13 +61,9 @@ def _unknown(state: WalkState, count: int) -> str:
 
 
 def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
-    """Return sentences about processes whose functions or names were left out.
+    """Return sentences on processes whose functions or names were left out.
 
-    Counts are written as `profile.notes` expects, which adds them up.
-
-    Args:
-        state: with counts.
-        since: the counts that were already reported.
+    Counts have the form that `profile.notes` adds up; those in `since` were already reported.
     """
     said = []
     more = {name: count - since.get(name, 0) for name, count in state.counts.items()}
@@ -99,12 +95,12 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
 
 
 class _Order(NamedTuple):
-    """What the watcher is told; see `RuntimeFrames.start`.
+    """The watcher's arguments; see `RuntimeFrames.start`.
 
     Attributes:
         fds: CPU → events of mappings.
-        null_fd: of a file that takes everything.
-        outputs, sampling: as of `EventSet.python_fds`.
+        null_fd: of /dev/null.
+        outputs, sampling: the result of `EventSet.python_fds`.
     """
 
     fds: dict[int, list[int]]
@@ -118,10 +114,9 @@ class _Order(NamedTuple):
 
 def _serve(stop_fd: int, state: WalkState, order: _Order, chosen: ProcessFilter | None) -> None:
     """Watch, in the child, until `stop_fd` is at its end."""
-    come_first()  # until it reads, nobody has frames
+    come_first()  # there are no frames before it reads
     rings = mapped_rings(order.fds.values(), order.null_fd)
-    # Here, not in the recorder: it costs the command nothing. And what loads the walker once there
-    # is Python: most of the time there is none.
+    # Imports cost the command nothing here. Those of the walker are for recordings with a runtime.
     from prospect.capture.runtimes.first_runtime import (  # noqa: PLC0415 - in the child alone
         first_runtime,
         runtime_mappings,
@@ -152,9 +147,8 @@ class RuntimeFrames(Closing):
         """Prepare.
 
         Args:
-            is_program: whether it is a program of its own, without pages of this process, as of
-                a daemon that has much memory when it begins another session. It reads frames of
-                all processes.
+            is_program: whether it is a separate program, without pages of this process: a daemon
+                has much memory when it begins another session. It reads frames of all processes.
         """
         self.child = Child()
         self._is_program = is_program
@@ -173,11 +167,11 @@ class RuntimeFrames(Closing):
         """Start the watcher.
 
         Args:
-            events: with room for what it makes the kernel write.
-            rate_hz: samples a second and CPU; what it looks at costs no more than these.
-            beside_others: whether it works even where programs of other tracers run.
-            is_there: whether Python runs by now; otherwise the watcher waits for that.
-            chosen: the programs that choose whose frames are read; None to read those of all.
+            events: with room for the walker's records.
+            rate_hz: samples a second and CPU; looks cost no more than these.
+            beside_others: whether it reads even if programs of other tracers run.
+            is_there: whether a runtime runs already; otherwise the watcher waits for one.
+            chosen: the programs that choose processes; None to read frames of all.
         """
         outputs, sampling = events.python_fds()
         fds: dict[int, list[int]] = {cpu: [] for cpu in outputs}
@@ -215,12 +209,12 @@ class RuntimeFrames(Closing):
 
     @property
     def limits(self) -> list[str]:
-        """Sentences about what could not be read, as far as that is known now."""
+        """Sentences on what could not be read so far."""
         return self.limits_since({})
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of what has been left out so far, for `limits_since`."""
+        """Counts of what was left out so far, for `limits_since`."""
         return self._state.counts
 
     def limits_since(self, counts: Mapping[str, int]) -> list[str]:
@@ -258,11 +252,11 @@ class RuntimeFrames(Closing):
         return share if share >= _LEAST_SHARE else 0.0
 
     def stop(self) -> None:
-        """Let the watcher come to its end, before `finish`."""
+        """Ask the watcher to end, before `finish`."""
         self.child.stop()
 
     def finish(self) -> None:
-        """Let the watcher end; see what became of it."""
+        """End the watcher, and note if it failed."""
         if not self.child.pid:
             return
         self.child.stop()
@@ -277,6 +271,6 @@ class RuntimeFrames(Closing):
         self.child.kill()
 
 
-if __name__ == "__main__":  # `RuntimeFrames.start` says when
+if __name__ == "__main__":  # started by `RuntimeFrames.start`
     _stop_fd, (_state_fd, _words) = given()
     _serve(_stop_fd, WalkState(_state_fd), _Order(*_words), None)

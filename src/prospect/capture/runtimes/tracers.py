@@ -1,7 +1,8 @@
-"""CPU time of other tracers' programs, which is what reading Python's frames costs.
+"""CPU time of other tracers' programs, which is the share of samples that reading frames loses.
 
 While a program of a kprobe or a tracepoint runs on a CPU, the kernel runs no other there, and drops
-the sample at which one was to run. So as many samples are lost as these programs take of the time.
+the sample at which the walker was to run. So the share of lost samples is that of the programs' CPU
+time.
 
 Source: bpf_prog_active in ``kernel/trace/bpf_trace.c`` and ``kernel/events/core.c``, Linux 6.18.
 """
@@ -14,14 +15,12 @@ from prospect.abi import bpf as abi
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.procfs import read_cpu_times
 
-# Of --count-calls; what probes of user space run keeps nobody from a CPU.
+# The program of --count-calls; those of user-space probes keep no other program from a CPU.
 _OWN_PROBES = "prospect_calls"
 _KINDS = (abi.BPF_PROG_TYPE_KPROBE, abi.BPF_PROG_TYPE_TRACEPOINT)
 _IDLE_FIELDS = (3, 4)  # idle and iowait, of /proc/stat
 _NS = 1e-9
-
-
-# On an idle machine so short a time shows little.
+# A shorter busy time, as on an idle machine, is too little to measure a share.
 _LEAST_BUSY_S = 0.05
 # Share of the samples; the loss is not even.
 MOST_SHARE = 0.02
@@ -29,12 +28,12 @@ WATCHED_S = 0.1
 
 
 def has_tracers() -> bool:
-    """Whether any are loaded, as far as this user may know."""
+    """Whether any programs of other tracers are loaded, as far as this user may know."""
     return bool(_run_ns())
 
 
 class Tracers:
-    """Measures them, for `WATCHED_S` at a time."""
+    """Measures programs of other tracers, for `WATCHED_S` at a time."""
 
     def __init__(self) -> None:
         self._descriptor = -1
@@ -43,11 +42,11 @@ class Tracers:
 
     @property
     def is_measuring(self) -> bool:
-        """Whether `share` has something to say soon."""
+        """Whether a measurement has begun."""
         return self._descriptor >= 0
 
     def begin(self) -> bool:
-        """Begin to measure; return whether there is anything to measure.
+        """Begin to measure; return whether any programs are loaded.
 
         Raises:
             OSError: the kernel refused.
@@ -74,7 +73,7 @@ class Tracers:
 
 
 def _run_ns() -> dict[int, int]:
-    """Return how long each of them has run, by its number; nothing if only root may ask."""
+    """Return the run time of each program by its number; nothing if this user may not read it."""
     try:
         programs = bpf_objects.loaded_programs()
     except PermissionError:

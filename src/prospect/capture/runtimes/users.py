@@ -1,4 +1,4 @@
-"""What finding CPython may cost: a room for each user, whose processes map the files.
+"""Bounds on the cost of finding runtimes, for each user whose processes map the files.
 
 Defined by: proc(5), /proc/pid/status.
 """
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapping_records import MappingRecord
     from prospect.capture.runtimes.image_reader import ImageReader
 
-# CPU time for reading files, each second.
+# CPU time for reading files, per second.
 _FILES_SHARE = 0.01
-# Mappings to look at: at once, and each second and CPU; a CPU starts no more interpreters.
+# Mappings to look at: at once, and per second and CPU, which starts no more interpreters.
 _MAPPINGS, _MAPPINGS_A_S = 500.0, 200.0 * (os.cpu_count() or 1)
 _NOBODY = 65534
 
 
 def user_of(pid: int) -> int:
-    """Return the real user id of a process; nobody's if it has ended."""
+    """Return the real user id of a process; that of "nobody" if it has ended."""
     for line in read_if_there(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"Uid:"):
             return int(line.split()[1])
@@ -43,7 +43,7 @@ class _Use:
 
 
 class Users:
-    """The room that each user has left; those that were met long ago have everything again."""
+    """The room that each user has left; it grows again with time."""
 
     def __init__(self) -> None:
         self._uses: dict[int, _Use] = {}
@@ -59,7 +59,7 @@ class Users:
         return self._use(uid).files_s > 0
 
     def may_read(self, uid: int, device: tuple[int, int]) -> bool:
-        """Return whether files of a device that a user's processes map may be read."""
+        """Return whether a user's files on a device may be read."""
         use = self._use(uid)
         use.held_up = {one: until for one, until in use.held_up.items() if until > use.at}
         is_held_up = device in use.held_up or (uid and len(use.held_up) >= MOST_HELD_UP)
@@ -84,7 +84,7 @@ class Users:
         self._use(uid).files_s -= used_s
 
     def was_held_up(self, uid: int, device: tuple[int, int]) -> None:
-        """Note that the file system under a user's file did not answer."""
+        """Note that the file system of a user's file did not answer."""
         use = self._use(uid)
         use.held_up[device] = use.at + HELD_UP_S
 

@@ -1,4 +1,4 @@
-"""The engine's second part: it gives each frame its signature, and sends names of new functions."""
+"""The engine's second part: signatures of frames, and names of new functions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def find_seen(maps: Maps) -> Iterator[Item]:
-    """Find what was sent before; send the runtime's IMAGE if it is not among that."""
+    """Find the tags of sent names; send the runtime's IMAGE if it was not sent yet."""
     yield from look_up(maps.seen, ZERO, R0)
     yield asm.store(abi.BPF_DW, FP, SEEN, R0)
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
@@ -68,7 +68,7 @@ def find_seen(maps: Maps) -> Iterator[Item]:
 
 
 def note_function() -> Iterator[Item]:
-    """Give a frame its signature, from `PAIR`; put down its function if nobody has sent it."""
+    """Give a frame its signature, from `PAIR`; note its function if it was not sent yet."""
     yield asm.load(abi.BPF_DW, R2, SCRATCH, PAIR)
     yield asm.load_imm64(R3, wire.SIGNATURE_MIX)
     yield asm.alu(abi.BPF_MUL, R2, R3)
@@ -100,11 +100,7 @@ def note_function() -> Iterator[Item]:
 
 
 def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
-    """Send what the new functions are called and where they come from.
-
-    Args:
-        send: the runtime's instructions for one of them.
-    """
+    """Send the names of new functions; `send` are the runtime's instructions for one of them."""
     yield from jump_if_slot(abi.BPF_JEQ, NEW_AT, 0, "sent")
     yield from open_rooms(maps, "sent")
     yield asm.load(abi.BPF_DW, ROW, SCRATCH, SENT_AT)
@@ -119,7 +115,7 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     for number, slot in enumerate(NEW_ROW):
         yield asm.load(abi.BPF_DW, R3, R1, NEW_ROWS_AT + 8 * number)
         yield asm.store(abi.BPF_DW, SCRATCH, slot, R3)
-    yield from search_seen("named")  # a recursion's is there more than once
+    yield from search_seen("named")  # a recursive function is there more than once
     yield from send
     yield from remember_seen("name_room")
     yield Label("named")
@@ -131,7 +127,7 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
 
 
 def search_seen(found: str) -> Iterator[Item]:
-    """Go to a label if the tag is among those that were sent."""
+    """Go to a label if the tag was sent."""
     yield asm.load(abi.BPF_DW, R2, SCRATCH, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)
     for place in range(PLACES):
@@ -141,7 +137,7 @@ def search_seen(found: str) -> Iterator[Item]:
 
 
 def remember_seen(free: str) -> Iterator[Item]:
-    """Put the tag where there is room, or replace another one."""
+    """Put the tag into a free place, or replace another one."""
     yield asm.load(abi.BPF_DW, R2, SCRATCH, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)
     for place in range(PLACES):
@@ -154,7 +150,7 @@ def remember_seen(free: str) -> Iterator[Item]:
 
 
 def _place(dst: Reg, tag: Reg, seen: Reg, number: int) -> Iterator[Item]:
-    """Set a register to one of the places that a tag may be at."""
+    """Set a register to one of the places for a tag."""
     yield asm.move(dst, tag)
     yield asm.alu(abi.BPF_RSH, dst, 64 - SEEN_BITS)
     yield asm.alu(abi.BPF_XOR, dst, number)
@@ -168,9 +164,9 @@ def send_bytes(
     """Send R4 bytes at R3 as a record with the status R5.
 
     Args:
-        most: bytes of the record.
-        label: begins the labels of these instructions.
-        failed: where to go if the bytes are not in memory now.
+        most: the most bytes of the record.
+        label: prefix of the labels of these instructions.
+        failed: label to go to if the bytes are not in memory now.
     """
     yield asm.jump_if(abi.BPF_JLE, R4, most, label + "_short")
     yield asm.move(R4, most)
@@ -194,7 +190,7 @@ def send_bytes(
     yield asm.jump_if(abi.BPF_JGT, R5, most, failed)
     yield asm.alu(abi.BPF_ADD, R5, wire.HEADER.size)
     yield from output(maps, SCRATCH, BLOB_AT, None)
-    # Without room in the ring another sample tries it.
+    # If the ring has no room, another sample tries again.
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "named")
     yield asm.load(abi.BPF_W, R1, SCRATCH, BLOB_AT + 8)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, SENT_AT)

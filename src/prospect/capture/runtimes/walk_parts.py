@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 R0, R1, R2, R3, R4, R5 = Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4, Reg.R5
 PAGE = 4096
 _ID = 16  # of an entry, its image's number: see `image_entry`
-# All through the program: its context, its scratch, the process's entry, a frame's number.
+# Registers with the same use in the whole program: its context, its scratch, the process's entry,
+# and the number of a frame.
 CTX, SCRATCH, ENTRY, ROW, FP = Reg.R6, Reg.R7, Reg.R8, Reg.R9, Reg.FP
 
-# On the stack, from its top: keys of maps, what stays as it is, and pointers into maps.
+# On the stack, from its top: keys of maps, constants, and pointers into maps.
 KEY = -24
 THREAD_POINTER = -32
 BEGUN = -40
@@ -29,12 +30,12 @@ SEEN = -48
 ZERO = -56
 ROOMS = (-64, -72)  # of the image and its user, see `walk_rooms`
 MINE = -80  # the thread's element of `Maps.threads`
-ROW_AT = -88  # the row of the present frame
-# Earlier results, and where `recall` has looked.
+ROW_AT = -88  # the row of the current frame
+# Earlier results, and the place that `recall` has searched.
 RECALLED = -96
 PLACE = -104
 
-# Where `start` goes if there is no frame.
+# Labels to which `start` goes if there is no frame, and the statuses.
 FAILURES = {
     "no_key": wire.NO_KEY,
     "no_thread": wire.NO_THREAD,
@@ -48,42 +49,41 @@ COUNT_AT = 8
 WINDOW_AT = FRAMES_AT + wire.MOST_FRAMES * wire.FRAME.size
 WINDOW_BYTES = 1024
 LAST_FIELD = wire.MOST_FRAME_BYTES - 8
-# Then where the piece was; an address of no process for nowhere.
+# Then the address of that piece; NOWHERE, which no process has, for none.
 WINDOW_FROM_AT = WINDOW_AT + WINDOW_BYTES
 NOWHERE = 1 << 62
-# Then slots. The verifier takes what is loaded from a map for any number, so these make no states
-# that it has to tell apart. Slots on the stack would.
+# Then slots. To the verifier, a word that is loaded from a map may be any number, so these add no
+# states to verify. Slots on the stack would.
 _SLOTS_AT = WINDOW_FROM_AT + 8
 FRAME, CODE, LAST, MARK, TAG, SIGNATURE, SIZE, POINTER = range(_SLOTS_AT, _SLOTS_AT + 64, 8)
 PAIR = _SLOTS_AT + 64  # 8 bytes just read
 HANDLE = _SLOTS_AT + 72  # the object that a name is read from, if it is not `CODE`
 HEAD = _SLOTS_AT + 80  # 24 bytes of an object just read
-# A runtime's own slots, for one step. The last one is the first in memory.
+# A runtime's own slots, for one step, in descending order of addresses.
 OWN = tuple(range(_SLOTS_AT + 136, _SLOTS_AT + 96, -8))
-# Kept of a new function.
+# The slots that are kept for a new function.
 NEW_ROW = (CODE, TAG, SIGNATURE, PAIR, HANDLE)
-# Then which functions are new: how many, and of each `NEW_ROW`. In one run, which holds its
-# CPU up meanwhile, few are sent.
+# Then the number of new functions, and `NEW_ROW` of each. A run holds up its CPU, so it sends few.
 NEW_AT = _SLOTS_AT + 144
 NEW_ROWS_AT = NEW_AT + 8
 NEW_BITS = 6
 # Then the bytes of names that this sample has sent, and a number of the runtime's.
 SENT_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
 FOUND_AT = SENT_AT + 8
-# Then the bytes of names that this CPU has sent, kept between samples, see `walk_rooms`.
+# Then the room of this CPU, kept between samples, see `walk_rooms`.
 CPU_ROOM_AT = FOUND_AT + 8
 # Then a record with a name.
 BLOB_AT = CPU_ROOM_AT + 24
 SCRATCH_BYTES = BLOB_AT + wire.HEADER.size + wire.MOST_LINES_BYTES
-# What a CPU has found out of frames, see `recall`: two words and an image, `LAST` and `PAIR`.
+# The results of a CPU about frames, see `recall`: two words and an image, `LAST` and `PAIR`.
 RECALLED_BITS, RECALLED_ROW_BITS = 8, 6
 RECALLED_BYTES = 1 << RECALLED_BITS + RECALLED_ROW_BITS
-# Functions already sent: a hash of 4 places for each, for all CPUs.
+# The tags of sent functions, of all CPUs: a hash table with 4 places for each.
 SEEN_BITS = 16
 SEEN_BYTES = 8 << SEEN_BITS
 PLACES = 4
-# What a runtime keeps of threads from sample to sample: an element each, by the lowest bits of its
-# number. Other threads overwrite it.
+# A runtime's notes on threads, kept from sample to sample: an element for the lowest bits of a
+# thread's number. Other threads with the same bits overwrite it.
 THREAD_BYTES = 40
 THREADS_BITS = 12
 NEWS_BYTES = 1 << 16
@@ -94,7 +94,7 @@ FIRST_WORD = wire.MAGIC | wire.KIND_STACK << 32
 class Maps(NamedTuple):
     """Descriptors of the programs' maps.
 
-    `walks` has the program of each runtime, `news` what a walk tells the watcher.
+    `walks` has the program of each runtime, `news` the messages of a walk to the watcher.
     """
 
     images: int
@@ -120,7 +120,7 @@ def output(maps: Maps, base: Reg, offset: int, size: int | None) -> Iterator[Ite
 
 
 def look_up(map_fd: int, key: int, dst: Reg) -> Iterator[Item]:
-    """Set a register to a map's element, or leave."""
+    """Set a register to a map's element, or go to "out"."""
     yield from asm.look_up(map_fd, key)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
     if dst != R0:
@@ -134,14 +134,14 @@ def probe(failed: str) -> Iterator[Item]:
 
 
 def read(slot: int, size: int, failed: str) -> Iterator[Item]:
-    """Read so many bytes of the process at R3 into a slot, or go to a label."""
+    """Read bytes of the process at R3 into a slot, or go to a label."""
     yield from asm.address(R1, slot, SCRATCH)
     yield asm.move(R2, size)
     yield from probe(failed)
 
 
 def read_at(pointer: int, offset: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
-    """Read bytes at an offset from where a slot points to into another slot, or go to a label."""
+    """Read bytes at an offset from a slot's address into another slot, or go to a label."""
     yield asm.load(abi.BPF_DW, R3, SCRATCH, pointer)
     if offset:
         yield asm.alu(abi.BPF_ADD, R3, offset)
@@ -149,7 +149,7 @@ def read_at(pointer: int, offset: int, slot: int, failed: str, size: int = 8) ->
 
 
 def follow(offset_of: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
-    """Read bytes at R3 and an offset of the entry into a slot, or go to a label."""
+    """Read bytes at R3 plus an offset of the entry into a slot, or go to a label."""
     yield from add_word(R3, offset_of)
     yield from read(slot, size, failed)
 
@@ -157,7 +157,7 @@ def follow(offset_of: int, slot: int, failed: str, size: int = 8) -> Iterator[It
 def read_field(
     pointer: int, offset_of: int, slot: int, failed: str, size: int = 8
 ) -> Iterator[Item]:
-    """Read bytes as `read_at` does, at an offset of the entry."""
+    """Read bytes at an offset of the entry from a slot's address into a slot, or go to a label."""
     yield asm.load(abi.BPF_DW, R3, SCRATCH, pointer)
     yield from follow(offset_of, slot, failed, size)
 
@@ -193,13 +193,13 @@ def copy(source: int, slot: int) -> Iterator[Item]:
 
 
 def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:
-    """Set R5 to where the bytes of the frame at R3 are, but for `WINDOW_AT`, or go to a label.
+    """Set R5 to the address of the copy of the frame at R3, less `WINDOW_AT`, or go to a label.
 
-    A runtime has the frames of a thread next to each other, so one reading has several.
+    The frames of a thread are next to each other, so one reading has several.
 
     Args:
-        size_of: where the entry has the size of a frame.
-        failed: where to go if it cannot be read.
+        size_of: offset in the entry of the size of a frame.
+        failed: label to go to if it cannot be read.
         down: whether the next frames are at lower addresses.
     """
     label = "window_down" if down else "window_up"
@@ -208,7 +208,7 @@ def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:
     yield asm.alu(abi.BPF_SUB, R5, R1)
     yield asm.jump_if(abi.BPF_JLE, R5, WINDOW_BYTES - wire.MOST_FRAME_BYTES, label + "_there")
     yield asm.store(abi.BPF_DW, SCRATCH, SIZE, R3)
-    # The window is in the frame's page, but for the frame itself.
+    # The window is in one page, except for a frame across its end.
     yield asm.move(R1, R3)
     if down:
         yield asm.alu(abi.BPF_ADD, R1, wire.MOST_FRAME_BYTES - WINDOW_BYTES)
@@ -253,20 +253,20 @@ def read_frame(size_of: int, failed: str) -> Iterator[Item]:
 
 
 def find_recalled(maps: Maps) -> Iterator[Item]:
-    """Find what this CPU has found out of frames, for `recall`."""
+    """Find this CPU's results about frames, for `recall`."""
     yield from look_up(maps.recalled, ZERO, R0)
     yield asm.store(abi.BPF_DW, FP, RECALLED, R0)
 
 
 def recall(first: int, second: int, found: str) -> Iterator[Item]:
-    """Set `LAST` and `PAIR` to what they were with two words before, and go to a label.
+    """Set `LAST` and `PAIR` to their earlier values for two words, and go to a label.
 
-    Reading memory of the process takes longer. The words must tell all that these depend on.
+    Reading memory of the process takes longer. The values must depend on nothing but these words.
 
     Args:
-        first: the slot that has the first word.
-        second: the same.
-        found: where to go.
+        first: the slot of the first word.
+        second: the slot of the second word.
+        found: label to go to.
     """
     yield asm.load(abi.BPF_DW, R2, SCRATCH, first)
     yield asm.load_imm64(R1, MIX_CODE)
@@ -292,7 +292,7 @@ def recall(first: int, second: int, found: str) -> Iterator[Item]:
 
 
 def keep(first: int, second: int) -> Iterator[Item]:
-    """Keep `LAST` and `PAIR` for `recall`, which has looked for the same words."""
+    """Keep `LAST` and `PAIR` for `recall`, which has searched for the same words."""
     yield asm.load(abi.BPF_DW, R1, FP, PLACE)
     for number, slot in enumerate((first, second)):
         yield asm.load(abi.BPF_DW, R2, SCRATCH, slot)
@@ -305,7 +305,7 @@ def keep(first: int, second: int) -> Iterator[Item]:
 
 
 def field(size: int, dst: Reg, offset_of: int, failed: str = "walk_fault") -> Iterator[Item]:
-    """Load what the frame at R5 has at an offset of the entry."""
+    """Load a field of the frame at R5, at an offset of the entry."""
     yield from jump_if_word(abi.BPF_JGT, offset_of, LAST_FIELD, failed)
     yield asm.alu(abi.BPF_ADD, R1, R5)
     yield asm.load(size, dst, R1, WINDOW_AT)

@@ -1,8 +1,8 @@
-"""How many bytes of names the walker sends: one room for each image and one for each user.
+"""Bounds on the bytes of names that the walker sends: a room for each image and each user.
 
-A room fills with each name that is sent and empties at a fixed rate. The walker sends no names for
-an interpreter whose room, or whose user's room, is full; it counts what it leaves out. So a process
-that makes up code objects fills neither the rings nor the memory of their readers.
+A room fills with each name that is sent and empties at a fixed rate. If the room of a runtime or of
+its user is full, the walker sends none of its names and counts them. So a process that makes up
+code objects fills neither the rings nor the memory of their readers.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
     from prospect.capture.runtimes.walk_parts import Item, Maps
 
-# A room of the map: how full it is, when it was last looked at, how many names it had no room for.
+# A room of the map: its level, the time of the last look, and the number of refused names.
 ROOM = struct.Struct("=QQQ")
 _LEVEL, _LOOKED, _REFUSED = 0, 8, 16
-# Rooms of interpreters, by their numbers modulo this; then rooms of users, who share the last one.
+# Rooms of runtimes, by their numbers modulo this; then rooms of users, of which the last is shared.
 IMAGES = 1 << 13
 USERS = 1 << 10
 ROOM_COUNT = IMAGES + USERS
 
 
 def refused_names(rooms: int, numbers: Iterable[int]) -> dict[int, int]:
-    """Return how many names each of some rooms had no room for.
+    """Return the number of refused names of each of some rooms.
 
     Raises:
         OSError: the kernel refused.
@@ -59,7 +59,7 @@ def refused_names(rooms: int, numbers: Iterable[int]) -> dict[int, int]:
 
 
 def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
-    """Find the rooms of the interpreter and of its user; go to a label if one is full."""
+    """Find the rooms of the runtime and of its user; go to a label if one is full."""
     yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, 0)
     for slot, field in zip(ROOMS, (entry.ROOM, entry.USER_ROOM), strict=True):
         yield asm.load(abi.BPF_W, R1, ENTRY, field)
@@ -75,7 +75,7 @@ def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
         yield asm.atomic_add(R1, _REFUSED, R2)
         yield asm.jump(closed)
         yield Label(f"room_{number}_open")
-    # Another sample tries it again, soon.
+    # Another sample soon tries again.
     yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, CPU_ROOM_AT)
     yield from _empty(OF_CPU, "cpu_room")
@@ -83,7 +83,7 @@ def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
 
 
 def _empty(bound: Bound, label: str) -> Iterator[Item]:
-    """Empty the room at R1 for the time that has passed until R0; leave its level in R4."""
+    """Empty the room at R1 for the time until R0; leave its level in R4."""
     yield asm.load(abi.BPF_DW, R2, R1, _LOOKED)
     yield asm.load(abi.BPF_DW, R4, R1, _LEVEL)
     # Another CPU may have looked a moment later.
@@ -102,14 +102,14 @@ def _empty(bound: Bound, label: str) -> Iterator[Item]:
 
 
 def begin_name(enough: str) -> Iterator[Item]:
-    """Count a name that is to be sent, or go to a label if this sample has sent enough."""
+    """Count a name before it is sent, or go to a label if this sample has sent enough."""
     yield from jump_if_slot(abi.BPF_JGT, SENT_AT, MOST_A_SAMPLE, enough)
     yield asm.alu(abi.BPF_ADD, R1, NAME_COST)
     yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, R1)
 
 
 def fill_rooms() -> Iterator[Item]:
-    """Add what this sample has sent to the rooms."""
+    """Add the bytes that this sample has sent to the rooms."""
     yield asm.load(abi.BPF_DW, R2, SCRATCH, SENT_AT)
     for slot in ROOMS:
         yield asm.load(abi.BPF_DW, R1, FP, slot)

@@ -1,18 +1,18 @@
 """The BPF programs that walk the frames of the thread that a sample interrupted.
 
 They run in the handler of the clocks' events, before each sample is written, and write records of
-`abi.runtime_frames` into the same ring. They return 1: the sample is written in any case. If
-another program calls them, for processes that are followed, they write the sample as that one does
+`abi.runtime_frames` into the same ring. They return 1, so the kernel writes the sample. If another
+program calls them, for followed processes, they write the sample as that one does
 (`following.process_programs`).
 
-`dispatcher` looks up the runtime in the process and goes to the program of that one, `walker`. A
-runtime's is loaded when the first process of it is met.
+`dispatcher` looks up the runtime in the process and calls its program, `walker`, which is loaded
+when the first process of a runtime is met.
 
-All that they read of a process may change while it is read, or be made to mislead them: every read
-may fail, every number is bounded, no loop goes on for more than `MOST_FRAMES`.
+The memory of a process may change while it is read, or be hostile: every read may fail, every
+number is bounded, and no loop exceeds `MOST_FRAMES`.
 
 Defined by: ``kernel/trace/bpf_trace.c`` (pe_prog_func_proto) and ``kernel/events/core.c``
-(bpf_overflow_handler), Linux 6.18, for when it runs and what it may call.
+(bpf_overflow_handler), Linux 6.18.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def dispatcher(maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> l
 
     Args:
         task: of this kernel.
-        chosen: maps of the program that calls it; of the followed processes, if it runs at the
-            events itself, for these alone; None if it does for every process.
+        chosen: maps of the program that calls it, or maps of the followed processes if events run
+            it for these alone; None if events run it for every process.
     """
     return [
         *_look_up_process(chosen),
@@ -93,7 +93,7 @@ def walker(
 
 
 def walk_program(maps: Maps, runtime: Runtime, chosen: Chosen | None = None) -> list[Item]:
-    """Return the program of a runtime from where the process's entry is in `ENTRY`."""
+    """Return the program of a runtime, except for the look-up of the process's entry."""
     return [
         *_begin(maps),
         *runtime.start(maps),
@@ -108,7 +108,7 @@ def walk_program(maps: Maps, runtime: Runtime, chosen: Chosen | None = None) -> 
 
 
 def _look_up_process(chosen: Chosen | None) -> Iterator[Item]:
-    """Leave if the process is not followed, unless the caller has found it."""
+    """Go to "out" if the process is not followed, unless the caller has checked that."""
     if chosen and chosen.walker < 0:
         yield asm.move(CTX, R1)
         yield from look_up_process(chosen.followed)
@@ -126,7 +126,7 @@ def _end(chosen: Chosen | None) -> Iterator[Item]:
 
 
 def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
-    """Look up the image that the task runs."""
+    """Look up the entry of the task's process."""
     yield asm.move(CTX, R1)
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
     yield asm.load(abi.BPF_DW, R1, R0, task.mm)
@@ -140,7 +140,7 @@ def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
 
 
 def _begin(maps: Maps) -> Iterator[Item]:
-    """Take the CPU's scratch, and begin a STACK in it."""
+    """Begin a STACK in the CPU's scratch."""
     yield asm.store(abi.BPF_DW, FP, ZERO, 0)
     yield from look_up(maps.scratch, ZERO, SCRATCH)
     yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, 0)
@@ -164,14 +164,14 @@ def _failures() -> Iterator[Item]:
 
 
 def _walk(maps: Maps, runtime: Runtime) -> Iterator[Item]:
-    """Write down the frames from the inside out."""
-    # 0, of which the verifier knows nothing: else it verifies each step, see `asm.may_go`.
+    """Write the frames from the inside out."""
+    # 0, which the verifier does not know: otherwise it verifies each step, see `asm.may_go`.
     yield asm.load(abi.BPF_W, ROW, SCRATCH, COUNT_AT)
     yield Label("walk")
     yield asm.may_go("too_many")
     yield asm.jump_if(abi.BPF_JGE, ROW, wire.MOST_FRAMES, "too_many")
     yield from runtime.frame()
-    # The number of rows is in memory, where the verifier takes it for any.
+    # The number of rows is in memory, so to the verifier it may be any.
     yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
     yield asm.jump_if(abi.BPF_JGE, R1, wire.MOST_FRAMES, "too_many")
     yield asm.move(R5, R1)
@@ -207,7 +207,7 @@ def _send_stack(maps: Maps) -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGT, R5, wire.MOST_FRAMES, "out")
     yield asm.alu(abi.BPF_LSH, R5, 4)
     yield asm.jump_if(abi.BPF_JNE, R5, 0, "has_frames")
-    # With a word more the record has LEAST_RECORD_BYTES.
+    # One more word makes the record LEAST_RECORD_BYTES long.
     yield asm.store(abi.BPF_DW, SCRATCH, FRAMES_AT, R5)
     yield asm.move(R5, 8)
     yield Label("has_frames")

@@ -1,9 +1,9 @@
 """V8's part of the walker: from a thread's registers to the frames of its JavaScript functions.
 
 V8 keeps frame pointers. While JavaScript runs, the frame register has the innermost frame, and r13
-leads to the Isolate, which has the address of the last frame before C++ whenever JavaScript called
-that. The walk remembers each thread's Isolate: C++ uses r13 for anything. Whether it is one is
-checked by its table of builtins.
+leads to the Isolate. If JavaScript called C++, the Isolate has the address of the last frame before
+C++. C++ uses r13 for other values, so the walk remembers each thread's Isolate. The table of
+builtins shows whether an address is an Isolate.
 
 Defined by: `abi.v8`; struct pt_regs in ``arch/x86/include/asm/ptrace.h`` of Linux.
 """
@@ -65,18 +65,18 @@ if TYPE_CHECKING:
 
 # struct pt_regs of x86-64.
 _R13, _R12, _RBP, _R9, _RIP = 16, 24, 32, 64, 128
-# An element of the map of threads: a task, its image, its Isolate, and where the builtins begin.
+# An element of the map of threads: a task, its image, its Isolate, and the start of the builtins.
 _TASK, _IMAGE, _ISOLATE, _BUILTINS = 0, 8, 16, 24
-# Kept from frame to frame: the Isolate, the outermost frame, the instruction that the frame is at,
-# the mark of the first frame, and where the builtins begin.
+# Kept from frame to frame: the Isolate, the outermost frame, the frame's instruction, the mark of
+# the first frame, and the start of the builtins.
 _MY_ISOLATE, _OUTERMOST, _AT, _RUNS, _MY_BUILTINS = OWN
 # Slots until there is a frame.
 _WHO, _MAYBE = TAG, POINTER
-# Slots until there is a function: the bytecode that is run, and where in it, if one is.
+# Slots until there is a function: the bytecode that runs, and the offset in it.
 _BYTECODE, _OFFSET = CODE, PAIR
 _SMI_SHIFT = 32
 _MOST_OFFSET = 1 << 24
-# News of compiled code has pieces of so many bytes, and of few of them at one sample.
+# News of compiled code is on pieces of so many bits, at most so many at one sample.
 _PIECE_BITS, _MOST_PIECES = 8, 8
 _STATE_MASK = (1 << THREADS_BITS) - 1
 
@@ -143,7 +143,7 @@ def _find_isolate(maps: Maps) -> Iterator[Item]:
 
 
 def _find_innermost() -> Iterator[Item]:
-    """Put the innermost frame into `FRAME`: where JavaScript called C++, or where it runs."""
+    """Put the innermost frame into `FRAME`: the one that called C++, or that runs."""
     for name, slot in (("outermost", _OUTERMOST), ("entered", HEAD), ("called", HEAD + 8)):
         yield from read_field(
             _MY_ISOLATE, AT[name], slot, "no_key" if slot == _OUTERMOST else "fault"
@@ -198,7 +198,7 @@ def read_v8_frame() -> Iterator[Item]:
 
 
 def _go_out(label: str) -> Iterator[Item]:
-    """Have the frame in R4 be the next one, which has to be further out; leave the other in R3."""
+    """Make the frame in R4, which has to be further out, the next one; leave the other in R3."""
     yield asm.load(abi.BPF_DW, R3, SCRATCH, FRAME)
     yield asm.jump_if(abi.BPF_JLE, R4, R3, "walk_fault")
     yield Label(label)
@@ -206,7 +206,7 @@ def _go_out(label: str) -> Iterator[Item]:
 
 
 def _enter() -> Iterator[Item]:
-    """Make a row of an entry from C++, and go on where JavaScript called that, if it did."""
+    """Make a row of an entry from C++, and go on with the frame that called C++, if any."""
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, v8.ENTRY)
     yield from copy(LAST, CODE)
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
@@ -227,12 +227,12 @@ def _enter() -> Iterator[Item]:
 
 
 def _function() -> Iterator[Item]:
-    """Put the function's SharedFunctionInfo into `CODE`; tell whether its bytecode is run."""
+    """Put the function's SharedFunctionInfo into `CODE`; set the mark of interpreted frames."""
     yield _field(R3, v8.FRAME_FUNCTION)
     yield asm.store(abi.BPF_DW, SCRATCH, POINTER, R3)
     yield from _go_out("v8_called_by")
-    # Code of the builtins runs the bytecode, in the file or in the copy that V8 makes of it. A
-    # value that compiled code keeps in the frame may look like bytecode.
+    # Builtins interpret the bytecode, in the file or in V8's copy of it. A value that compiled code
+    # keeps in the frame may look like bytecode.
     yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.TEXT_END)
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "v8_in_copy")
@@ -256,8 +256,8 @@ def _function() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, SCRATCH, MARK)
     yield asm.alu(abi.BPF_XOR, R1, v8.COMPILED ^ v8.INTERPRETED)
     yield asm.store(abi.BPF_DW, SCRATCH, MARK, R1)
-    # While a function runs, its frame has the offset of its last call, and a register the present
-    # one.
+    # While a function runs, its frame has the offset of its last call, and a register the current
+    # offset.
     yield asm.jump_if(abi.BPF_JNE, R1, v8.INTERPRETED | v8.RUNS, "v8_compiled")
     yield _field(R1, v8.FRAME_BYTECODE)
     yield asm.load(abi.BPF_DW, R2, SCRATCH, _BYTECODE)
@@ -265,7 +265,7 @@ def _function() -> Iterator[Item]:
     yield from jump_if_slot(abi.BPF_JGE, _OFFSET, _MOST_OFFSET, "v8_compiled")
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, R1)
     yield asm.jump("v8_compiled")
-    # A builtin that has its own frame of a function.
+    # This is a builtin with its own frame of a function.
     yield Label("v8_builtin")
     yield asm.store(abi.BPF_DW, SCRATCH, LAST, 0)
     yield Label("v8_compiled")
@@ -275,7 +275,7 @@ def _function() -> Iterator[Item]:
 
 
 def sign_v8_function(maps: Maps) -> Iterator[Item]:
-    """Read the function's script and its number there; tell of compiled code that is new."""
+    """Read the function's script and its number there; send news of new compiled code."""
     yield from jump_if_slot(abi.BPF_JEQ, MARK, v8.ENTRY, "next")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, CODE)
     yield asm.alu(abi.BPF_SUB, R3, 1)
@@ -286,18 +286,18 @@ def sign_v8_function(maps: Maps) -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R2, 32)
     yield asm.alu(abi.BPF_ADD, R1, R2)
     yield asm.store(abi.BPF_DW, SCRATCH, PAIR, R1)
-    yield from _tell_code(maps)
+    yield from _send_code_news(maps)
 
 
-def _tell_code(maps: Maps) -> Iterator[Item]:
-    """Tell the reader of functions of compiled code, once for each piece of it."""
+def _send_code_news(maps: Maps) -> Iterator[Item]:
+    """Send news of compiled code, once for each piece of it."""
     yield asm.load(abi.BPF_DW, R1, SCRATCH, MARK)
     yield asm.alu(abi.BPF_AND, R1, v8.KIND_MASK)
-    yield asm.jump_if(abi.BPF_JNE, R1, v8.COMPILED, "v8_code_told")
+    yield asm.jump_if(abi.BPF_JNE, R1, v8.COMPILED, "v8_code_sent")
     yield asm.load(abi.BPF_DW, R2, SCRATCH, LAST)
     yield asm.alu(abi.BPF_RSH, R2, _PIECE_BITS)
-    yield asm.jump_if(abi.BPF_JEQ, R2, 0, "v8_code_told")
-    yield from jump_if_slot(abi.BPF_JGE, FOUND_AT, _MOST_PIECES, "v8_code_told")
+    yield asm.jump_if(abi.BPF_JEQ, R2, 0, "v8_code_sent")
+    yield from jump_if_slot(abi.BPF_JGE, FOUND_AT, _MOST_PIECES, "v8_code_sent")
     yield asm.load_imm64(R3, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R3)
     for base, slot in ((SCRATCH, CODE), (ENTRY, entry.ID)):
@@ -305,27 +305,27 @@ def _tell_code(maps: Maps) -> Iterator[Item]:
         yield asm.alu(abi.BPF_ADD, R2, R1)
     yield asm.alu(abi.BPF_MUL, R2, R3)
     yield asm.store(abi.BPF_DW, SCRATCH, TAG, R2)
-    yield from search_seen("v8_code_told")
+    yield from search_seen("v8_code_sent")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
     yield asm.alu(abi.BPF_ADD, R1, 1)
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, R1)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, LAST)
-    yield from _tell(maps)
-    yield asm.jump_if(abi.BPF_JNE, R0, 0, "v8_code_told")
+    yield from _send_news(maps)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, "v8_code_sent")
     yield from remember_seen("v8_code_room")
-    yield Label("v8_code_told")
+    yield Label("v8_code_sent")
 
 
 def send_v8_function(maps: Maps) -> Iterator[Item]:
-    """Tell the reader of functions of a new one, see `new_functions`."""
+    """Send news of a new function, see `new_functions`."""
     yield from begin_name("all_named")
     yield asm.move(R1, 0)
-    yield from _tell(maps)
+    yield from _send_news(maps)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "named")
 
 
-def _tell(maps: Maps) -> Iterator[Item]:
-    """Tell of the function in `CODE`, and of its compiled code at R1 or 0; leave an error in R0."""
+def _send_news(maps: Maps) -> Iterator[Item]:
+    """Send news of the function in `CODE` and its code at R1 or 0; leave an error in R0."""
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT + 24, R1)
     yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, R1)
@@ -340,11 +340,9 @@ def _tell(maps: Maps) -> Iterator[Item]:
 
 
 def _field(dst: asm.Reg, offset: int) -> asm.Instruction:
-    """Load what the frame in the window has at an offset from its address."""
+    """Load a word at an offset from the address of the frame in the window."""
     return asm.load(abi.BPF_DW, dst, R5, WINDOW_AT + offset - v8.ENTRY_CALLED)
 
-
-# V8 as a runtime of the engine.
 
 RUNTIME = Runtime(
     number=wire.V8,
