@@ -32,8 +32,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I8, I32, I64, U8, U32, U64, Bools, Ints
     from prospect.events.record_columns import Mmaps
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
@@ -60,32 +59,32 @@ class Mappings(Record):
         time_ns: u64[m], 0 if a snapshot found it.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    pgoff: NDArray[np.uint64]
-    name: NDArray[np.int32]
-    build_id: NDArray[np.int32]
-    major: NDArray[np.uint32]
-    minor: NDArray[np.uint32]
-    inode: NDArray[np.uint64]
-    prot: NDArray[np.uint32]
-    mode: NDArray[np.uint8]
-    process_row: NDArray[np.int32]
-    time_ns: NDArray[np.uint64]
+    start: U64
+    end: U64
+    pgoff: U64
+    name: I32
+    build_id: I32
+    major: U32
+    minor: U32
+    inode: U64
+    prot: U32
+    mode: U8
+    process_row: I32
+    time_ns: U64
 
     def __len__(self) -> int:
         return len(self.start)
 
 
-def recorded_prot(mappings: Mappings, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+def recorded_prot(mappings: Mappings, rows: I64) -> I8:
     """Return the PROT_READ, PROT_WRITE and PROT_EXEC bits of some rows, -1 if unknown, i8."""
     prot = mappings.prot.take(rows)
     known = prot & (abi.PROT_READ | abi.PROT_WRITE | abi.PROT_EXEC)
-    found: NDArray[np.int8] = np.where(prot == 0, -1, known.astype(np.int8)).astype(np.int8)
+    found: I8 = np.where(prot == 0, -1, known.astype(np.int8)).astype(np.int8)
     return found
 
 
-def is_of_kernel(mmaps: Mmaps) -> NDArray[np.bool_]:
+def is_of_kernel(mmaps: Mmaps) -> Bools:
     """Return which records describe the kernel's own text and modules.
 
     They carry pid -1 and a kernel's CPU mode. Source: ``kernel/events/core.c``
@@ -127,10 +126,10 @@ class VersionTree(Record):
             descend from it (Euler tour of the forest).
     """
 
-    parent: NDArray[np.int64]
-    root: NDArray[np.int64]
-    enter: NDArray[np.int64]
-    leave: NDArray[np.int64]
+    parent: I64
+    root: I64
+    enter: I64
+    leave: I64
 
 
 def number_versions(parents: list[int]) -> VersionTree:
@@ -170,11 +169,11 @@ class Filing(Record):
         bits: those of a shifted address or a place.
     """
 
-    starts: NDArray[np.uint64] | None
+    starts: U64 | None
     shift: int
     bits: int
 
-    def keys(self, tree: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def keys(self, tree: I64, address: U64) -> U64:
         """Return tree and address as one number each, u64[n]."""
         if self.starts is None:
             # An address beyond all mappings may get the last place, but is beyond its mapping.
@@ -185,7 +184,7 @@ class Filing(Record):
         return tree.view(np.uint64) << np.uint64(self.bits) | place
 
 
-def _filing_of(start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int) -> Filing:
+def _filing_of(start: U64, end: U64, trees: int) -> Filing:
     """Choose the filing of the mappings of so many trees; the kernel maps whole pages."""
     below_page = np.bitwise_or.reduce(start, initial=0) & _IN_PAGE
     shift = 0 if below_page else int(_PAGE_BITS)
@@ -208,22 +207,20 @@ class ApartMappings(Record):
         mapping: i64[r] as in `MadeMappings`.
     """
 
-    number: NDArray[np.int64]
-    overlaps: NDArray[np.bool_]
-    key: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    version: NDArray[np.int64]
-    mapping: NDArray[np.int64]
+    number: I64
+    overlaps: Bools
+    key: U64
+    end: U64
+    version: I64
+    mapping: I64
     _filing: Filing
 
-    def is_in_other(self, version: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_in_other(self, version: I64) -> Bools:
         """Return which versions are of trees with mappings that cover others, bool[n]."""
         # The last entry is for trees without a mapping.
         return np.append(self.overlaps, False).take(self.number.take(version))
 
-    def locate(
-        self, version: NDArray[np.int64], address: NDArray[np.uint64], tree: VersionTree
-    ) -> NDArray[np.int64]:
+    def locate(self, version: I64, address: U64, tree: VersionTree) -> I64:
         """Return the mapping at each address in a version, i64[n], -1 for none."""
         number = self.number.take(version)
         row = np.searchsorted(self.key, self._filing.keys(number, address), side="right") - 1
@@ -239,9 +236,7 @@ class ApartMappings(Record):
         return mapping
 
 
-def file_by_tree(
-    tree: NDArray[np.int64], start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int
-) -> tuple[Filing, NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
+def file_by_tree(tree: I64, start: U64, end: U64, trees: int) -> tuple[Filing, U64, I64, Bools]:
     """Sort mappings by tree and first address.
 
     Args:
@@ -294,10 +289,10 @@ class MadeMappings(Record):
         start, end: u64[r] first address and the one after the last; start < end.
     """
 
-    version: NDArray[np.int64]
-    mapping: NDArray[np.int64]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
+    version: I64
+    mapping: I64
+    start: U64
+    end: U64
 
 
 class LocatedRuns(Record):
@@ -308,9 +303,9 @@ class LocatedRuns(Record):
         mapping: i64[r] as `AddressSpaces.locate` returns it.
     """
 
-    start: NDArray[np.int64]
-    length: NDArray[np.int64]
-    mapping: NDArray[np.int64]
+    start: I64
+    length: I64
+    mapping: I64
 
 
 class AddressSpaces(Record):
@@ -323,18 +318,13 @@ class AddressSpaces(Record):
         tree: how versions descend from each other.
     """
 
-    first_epoch: NDArray[np.int64]
-    version: NDArray[np.int64]
-    space: NDArray[np.int64]
+    first_epoch: I64
+    version: I64
+    space: I64
     tree: VersionTree
     made: MadeMappings
 
-    def locate(
-        self,
-        space: NDArray[np.integer],
-        epoch: NDArray[np.integer],
-        address: NDArray[np.uint64],
-    ) -> NDArray[np.int64]:
+    def locate(self, space: Ints, epoch: Ints, address: U64) -> I64:
         """Return the mapping at each address: a row of `ProcessHistory.mappings`, i64[n].
 
         It is the last mapping made in this space up to this epoch that covers the address, or
@@ -353,12 +343,7 @@ class AddressSpaces(Record):
         runs = self.locate_runs(space, epoch, address)
         return runs.mapping.repeat(runs.length)
 
-    def locate_runs(
-        self,
-        space: NDArray[np.integer],
-        epoch: NDArray[np.integer],
-        address: NDArray[np.uint64],
-    ) -> LocatedRuns:
+    def locate_runs(self, space: Ints, epoch: Ints, address: U64) -> LocatedRuns:
         """Return what `locate` does, for runs of neighbours of one page."""
         # Sorted hits ask for the same page many times in a row.
         start = run_starts(space, epoch, address >> _PAGE_BITS if self._is_paged else address)
@@ -371,9 +356,7 @@ class AddressSpaces(Record):
             mapping[asked] = self._locate_each(version, address[asked])
         return LocatedRuns(start, length, mapping)
 
-    def _locate_each(
-        self, version: NDArray[np.int64], address: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def _locate_each(self, version: I64, address: U64) -> I64:
         mapping = self._apart.locate(version, address, self.tree)
         if len(others := np.flatnonzero(self._apart.is_in_other(version))):
             mapping[others] = self._locate_over(
@@ -390,9 +373,7 @@ class AddressSpaces(Record):
     def _made_in_others(self) -> MadeMappings:
         return gather(self.made, np.flatnonzero(self._apart.is_in_other(self.made.version)))
 
-    def mappings_in(
-        self, space: int, epoch: int
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+    def mappings_in(self, space: int, epoch: int) -> tuple[U64, U64, I64]:
         """Return the mappings of a space in an epoch, by address; space -1 has none.
 
         Takes a pass over the mappings of the space and of those that it descends from.
@@ -419,9 +400,7 @@ class AddressSpaces(Record):
         piece, after = piece[is_mapped], after[is_mapped]
         return address[piece], address[after], made.mapping.take(rows.take(last[piece]))
 
-    def _locate_over(
-        self, made: MadeMappings, version: NDArray[np.int64], address: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def _locate_over(self, made: MadeMappings, version: I64, address: U64) -> I64:
         """Return the last mapping at each address, of mappings that may cover each other."""
         tree = self.tree
         root = tree.root.view(np.uint64) << _LOW_BITS
@@ -458,7 +437,7 @@ class AddressSpaces(Record):
         """Whether all mappings begin and end at pages."""
         return not any((bound & _IN_PAGE).any() for bound in (self.made.start, self.made.end))
 
-    def _made_until(self, version: int) -> NDArray[np.int64]:
+    def _made_until(self, version: int) -> I64:
         """Return the rows of `made` that a version has or inherits, in their order."""
         by_space, space, made_in = self._by_space
         parts = []
@@ -471,7 +450,7 @@ class AddressSpaces(Record):
         return np.concatenate(parts[::-1])
 
     @functools.cached_property
-    def _by_space(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _by_space(self) -> tuple[I64, I64, I64]:
         """Rows of `made` by space and then in their order, with space and version, i64[r] each."""
         space = self.space.take(self.made.version)
         order = np.argsort(space, kind="stable")
@@ -479,7 +458,7 @@ class AddressSpaces(Record):
 
 
 def build_address_spaces(
-    version_space: NDArray[np.int64], tree: VersionTree, made: MadeMappings
+    version_space: I64, tree: VersionTree, made: MadeMappings
 ) -> AddressSpaces:
     """Sort the versions by space.
 
@@ -491,9 +470,7 @@ def build_address_spaces(
     return AddressSpaces(first_epoch, by_space, version_space, tree, made)
 
 
-def _blocks(
-    first: NDArray[np.int64], end: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _blocks(first: I64, end: I64) -> Iterator[tuple[I64, I64]]:
     """Cut each range of cells, first < end, into blocks of 1, 2, 4, … cells.
 
     Yields:
@@ -509,7 +486,7 @@ def _blocks(
         rows, first, end = rows.take(inner), first.take(inner), end.take(inner)
 
 
-def _last_over(first: NDArray[np.int64], end: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+def _last_over(first: I64, end: I64, cells: int) -> I64:
     """Return the last of the ranges that each cell is in, -1 for none: i64[cells]."""
     tables = []
     for bits, (block, row) in enumerate(_blocks(first, end)):
@@ -522,9 +499,7 @@ def _last_over(first: NDArray[np.int64], end: NDArray[np.int64], cells: int) -> 
     return last[:cells]
 
 
-def _changes(
-    block: NDArray[np.int64], row: NDArray[np.int64], tree: VersionTree, made: MadeMappings
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _changes(block: I64, row: I64, tree: VersionTree, made: MadeMappings) -> tuple[U64, I64]:
     """Turn the nested intervals of each block into a table of the changes of the innermost one.
 
     `row` i64[k] of `made` are filed in the blocks.
@@ -552,5 +527,5 @@ def _changes(
     return keys[is_last], innermost[is_last]
 
 
-def _key(block: NDArray[np.int64], version: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _key(block: I64, version: I64) -> U64:
     return block.view(np.uint64) << _LOW_BITS | version.view(np.uint64)

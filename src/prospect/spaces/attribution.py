@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U8, U16, U64, Bools
     from prospect.events.record_columns import Samples
     from prospect.spaces.task_timeline import Timeline
 
@@ -46,11 +47,11 @@ class TaskRuns(Record):
     """
 
     first_sample: int
-    start: NDArray[np.int64]
-    length: NDArray[np.int64]
-    task: NDArray[np.uint64]
-    first_ns: NDArray[np.uint64]
-    last_ns: NDArray[np.uint64]
+    start: I64
+    length: I64
+    task: U64
+    first_ns: U64
+    last_ns: U64
 
 
 def task_runs(samples: Samples) -> Iterator[TaskRuns]:
@@ -73,22 +74,22 @@ def task_runs(samples: Samples) -> Iterator[TaskRuns]:
         )
 
 
-def task_pid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+def task_pid(task: U64) -> I32:
     """Return the pid of each task word, i32; -1 if the kernel did not know it."""
     return _halves(task, _LOW_HALF)
 
 
-def task_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+def task_tid(task: U64) -> I32:
     """Return the tid of each task word, i32; -1 if the kernel did not know it."""
     return _halves(task, 1 - _LOW_HALF)
 
 
-def viewed_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+def viewed_tid(task: U64) -> I32:
     """Return the tid of each task word, i32, as a view of the words."""
     return np.ascontiguousarray(task).view(np.int32)[1 - _LOW_HALF :: 2]
 
 
-def _halves(task: NDArray[np.uint64], half: int) -> NDArray[np.int32]:
+def _halves(task: U64, half: int) -> I32:
     halves = np.ascontiguousarray(task).view(np.int32)
     return np.ascontiguousarray(halves[half::2])
 
@@ -107,7 +108,7 @@ _FEW_KINDS = 1 << 8
 _MOST_GROUPS = 1 << 25
 
 
-def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def folded(address: U64) -> U64:
     """Return addresses with the top half of the address space folded onto the bottom half."""
     signed = address.view(np.int64)
     return (signed ^ (signed >> 63)).view(np.uint64)
@@ -127,10 +128,10 @@ class TaskStates(Record):
         pair: per block, i64[r] the pair of each run.
     """
 
-    change: NDArray[np.int64]
-    comm: NDArray[np.int64]
-    length: list[NDArray[np.int64]]
-    pair: list[NDArray[np.int64]]
+    change: I64
+    comm: I64
+    length: list[I64]
+    pair: list[I64]
 
 
 def look_up_tasks(
@@ -139,7 +140,7 @@ def look_up_tasks(
     """Find the process state and the thread name of every sample, a run at a time."""
     comms = int(timeline.comm.max()) + 1
 
-    def code_of(change: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:
+    def code_of(change: I64, named: I64) -> I64:
         return change * comms + timeline.comm.take(named)
 
     lengths, codes = [], []
@@ -186,16 +187,16 @@ class _Kinds(Record):
 
     code: NDArray[np.unsignedinteger]
     codes: int
-    present: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    label: NDArray[np.int64]
+    present: I64
+    kind: I64
+    label: I64
     largest_address: int
 
     @property
-    def is_user(self) -> NDArray[np.bool_]:
+    def is_user(self) -> Bools:
         """Which of the codes that occur are of user mode, bool[k]."""
         mode = self.kind & abi.PERF_RECORD_MISC_CPUMODE_MASK
-        is_user: NDArray[np.bool_] = mode == abi.PERF_RECORD_MISC_USER
+        is_user: Bools = mode == abi.PERF_RECORD_MISC_USER
         return is_user
 
 
@@ -214,14 +215,14 @@ class SampleGroups(Record):
     _kinds: _Kinds
     # Per code: where its pairs begin among the groups, and in `_member`, which has all pairs twice:
     # themselves, and the first one alike.
-    _base: NDArray[np.int64]
-    _member_base: NDArray[np.int64]
-    _member: NDArray[np.int64]
+    _base: I64
+    _member_base: I64
+    _member: I64
     # Numbers of the groups that occur, and those groups; None if a number is the group.
-    _number: NDArray[np.int64] | None = None
-    _met: NDArray[np.int64] | None = None
+    _number: I64 | None = None
+    _met: I64 | None = None
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    def blocks(self) -> Iterator[tuple[int, U64]]:
         """Yield each block's first sample and its samples' groups, u64."""
         for block, (length, pair) in enumerate(
             zip(self._tasks.length, self._tasks.pair, strict=True)
@@ -246,9 +247,7 @@ class SampleGroups(Record):
         number[met] = np.arange(len(met))
         return replace(self, limit=len(met), _number=number, _met=met)
 
-    def describe(
-        self, group: NDArray[np.int64], timeline: Timeline
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+    def describe(self, group: I64, timeline: Timeline) -> tuple[dict[str, NDArray[Any]], Bools]:
         """Describe some groups.
 
         Returns:
@@ -275,10 +274,7 @@ class SampleGroups(Record):
 
 
 def group_samples(
-    samples: Samples,
-    timeline: Timeline,
-    label: NDArray[np.uint16] | None,
-    runs: Iterable[TaskRuns] | None = None,
+    samples: Samples, timeline: Timeline, label: U16 | None, runs: Iterable[TaskRuns] | None = None
 ) -> SampleGroups:
     """Group the samples; outside user mode all spaces are -1."""
     tasks = look_up_tasks(samples, timeline, runs)
@@ -305,7 +301,7 @@ def group_samples(
     return groups if has_room or groups.limit > _MOST_GROUPS else groups.numbered()
 
 
-def _find_kinds(samples: Samples, label: NDArray[np.uint16] | None) -> _Kinds:
+def _find_kinds(samples: Samples, label: U16 | None) -> _Kinds:
     kinds = (int(samples.event.max(initial=0)) + 1) << _EVENT_SHIFT
     codes = kinds * (int(label.max(initial=0)) + 1 if label is not None else 1)
     code_type: type[np.unsignedinteger] = np.uint8 if codes <= _FEW_KINDS else np.uint32
@@ -351,14 +347,14 @@ class KeyPart(Record):
         addresses: u64, of which a key has the row of its address; None if it has the address.
     """
 
-    keys: NDArray[np.uint64]
-    rows: NDArray[np.int64] | None
+    keys: U64
+    rows: I64 | None
     address_bits: int
     first_group: int = 0
-    groups: NDArray[np.uint64] | None = None
-    addresses: NDArray[np.uint64] | None = None
+    groups: U64 | None = None
+    addresses: U64 | None = None
 
-    def unpack(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    def unpack(self, keys: U64) -> tuple[I64, U64]:
         """Return the groups and folded addresses of keys; the addresses reuse the keys' memory."""
         group = (keys >> np.uint64(self.address_bits)).view(np.int64)
         address = keys
@@ -403,7 +399,7 @@ def key_parts(
 
 def _select(
     samples: Samples, groups: SampleGroups, address_bits: int, chosen: range | None
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+) -> tuple[I64, U64, U64]:
     """Return rows, groups and folded addresses of some samples.
 
     They are those of the chosen groups whose addresses fit a key, or all whose addresses do not.
@@ -449,17 +445,17 @@ class Attribution(Record):
         sample_row: i32[n] the row that each sample is in.
     """
 
-    process_row: NDArray[np.int32]
-    comm: NDArray[np.int32]
-    space: NDArray[np.int32]
-    epoch: NDArray[np.int32]
-    mode: NDArray[np.uint8]
-    event: NDArray[np.uint16]
-    label: NDArray[np.uint16]
-    address: NDArray[np.uint64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
-    sample_row: NDArray[np.int32]
+    process_row: I32
+    comm: I32
+    space: I32
+    epoch: I32
+    mode: U8
+    event: U16
+    label: U16
+    address: U64
+    count: I64
+    period: I64
+    sample_row: I32
 
     def __len__(self) -> int:
         return len(self.count)
@@ -468,7 +464,7 @@ class Attribution(Record):
 def attribute(
     samples: Samples,
     timeline: Timeline,
-    label: NDArray[np.uint16] | None = None,
+    label: U16 | None = None,
     runs: Sequence[TaskRuns] | None = None,
     *,
     may_spend: bool = False,
@@ -511,12 +507,7 @@ def attribute(
     )
 
 
-def _count(
-    part: KeyPart, period: NDArray[np.uint64], first_row: int
-) -> tuple[
-    tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
-    NDArray[np.int32],
-]:
+def _count(part: KeyPart, period: U64, first_row: int) -> tuple[tuple[I64, U64, I64, I64], I32]:
     """Count a part's keys and add up the periods; number its samples' rows from `first_row`.
 
     Returns:

@@ -20,8 +20,7 @@ from prospect.records import Record, field_names, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64, Bools
     from prospect.events.record_columns import Events
 
 # More than the pieces of a JIT that toggles 64 KiB a thousand times a second for minutes.
@@ -42,15 +41,13 @@ class CodeLoads(Record):
     name: bytes
     begin_order: int
     end_ns: int
-    time_ns: NDArray[np.uint64]
-    start: NDArray[np.uint64]
-    length: NDArray[np.uint64]
-    pgoff: NDArray[np.uint64]
+    time_ns: U64
+    start: U64
+    length: U64
+    pgoff: U64
 
 
-def insert_code_loads(
-    events: Events, logs: Sequence[CodeLoads], is_anonymous: NDArray[np.bool_]
-) -> Events:
+def insert_code_loads(events: Events, logs: Sequence[CodeLoads], is_anonymous: Bools) -> Events:
     """Return events in which the code is mapped.
 
     Args:
@@ -114,7 +111,7 @@ def _as_mmaps(log: CodeLoads, name: int) -> Mmaps:
     )
 
 
-def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -> Mmaps:
+def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: Bools) -> Mmaps:
     """Cut the process's later records of anonymous memory around the code that is there."""
     asked = np.flatnonzero(
         (mmaps.pid == log.pid)

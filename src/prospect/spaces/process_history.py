@@ -29,8 +29,7 @@ from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords, freeze_proces
 from prospect.spaces.task_timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64
     from prospect.events.record_columns import Events, Mmaps, Tasks
     from prospect.spaces.address_spaces import AddressSpaces, Mappings
     from prospect.spaces.attribution import TaskRuns
@@ -52,9 +51,9 @@ class Started(Record):
         other: i64[m - k] all others, ascending.
     """
 
-    mapping: NDArray[np.int64]
-    task: NDArray[np.int64]
-    other: NDArray[np.int64]
+    mapping: I64
+    task: I64
+    other: I64
 
 
 def started_mappings(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> Started:
@@ -85,13 +84,11 @@ def started_mappings(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskId
     return Started(found, begin.take(program[is_apart]), np.flatnonzero(is_other))
 
 
-def _key(rank: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:
+def _key(rank: I64, place: I64) -> I64:
     return rank << _PLACE_BITS | place
 
 
-def _begin_before(
-    begins: NDArray[np.int64], rank: NDArray[np.int64], place: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _begin_before(begins: I64, rank: I64, place: I64) -> I64:
     """Return the last of the `begins` of its pid before each record, i64[n], -1 for none."""
     if not len(begins):
         return np.full(len(rank), -1)
@@ -210,7 +207,7 @@ def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) 
     )
 
 
-def _number_contents(mappings: Mappings) -> NDArray[np.int64]:
+def _number_contents(mappings: Mappings) -> I64:
     """Give mappings that put the same file at the same address the same number, i64[m]."""
     number, _ = numbered(mappings.start - mappings.pgoff)
     for column in ("inode", "name", "build_id", "major", "minor"):
@@ -219,9 +216,7 @@ def _number_contents(mappings: Mappings) -> NDArray[np.int64]:
     return number
 
 
-def _thread_ids(
-    replay: Replay, ids: TaskIds, pid_rank: NDArray[np.int64], tid_rank: NDArray[np.int64]
-) -> TaskIds:
+def _thread_ids(replay: Replay, ids: TaskIds, pid_rank: I64, tid_rank: I64) -> TaskIds:
     """Give threads that no record names their process's name."""
     rank = np.arange(len(ids), dtype=np.int32)
     for pid, tid in zip(pid_rank.tolist(), tid_rank.tolist(), strict=True):
@@ -230,9 +225,7 @@ def _thread_ids(
     return with_ranks(ids.ids, rank)
 
 
-def _fill_names(
-    names: list[bytes], ids: TaskIds, name: list[int], rank: list[int]
-) -> NDArray[np.int32]:
+def _fill_names(names: list[bytes], ids: TaskIds, name: list[int], rank: list[int]) -> I32:
     """Return rows of `names`, with a made-up name, which it adds to them, for each task with -1."""
     filled = np.array(name, np.int32)
     missing = np.flatnonzero(filled < 0).tolist()
@@ -255,7 +248,7 @@ def _freeze_timeline(
     spaces = replay.spaces
     version = np.array(replay.state_version, np.int64)
 
-    def by_change(column: list[int] | NDArray[np.int32]) -> NDArray[np.int32]:
+    def by_change(column: list[int] | I32) -> I32:
         # Change -1, the last row, is for ids that never occurred.
         return np.append(np.array(column, np.int32), np.int32(-1)).take(change)
 
@@ -272,7 +265,7 @@ def _freeze_timeline(
 
 def _made_mappings(
     replay: Replay, started: Started, mappings: Mappings, tasks: int
-) -> tuple[NDArray[np.int32], MadeMappings]:
+) -> tuple[I32, MadeMappings]:
     """Return the process row that made each mapping, i32[m], and the versions in which it did."""
     exec_row, exec_version = np.empty((2, tasks), np.int64)
     exec_row[replay.exec_task] = replay.exec_row

@@ -29,7 +29,7 @@ from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, U8, U64
 
 # The parents that are searched for a mapping that a new one covers. If there are more, it is taken
 # to cover one: an epoch too many costs a little, one too few would move earlier samples.
@@ -486,21 +486,19 @@ class ProcessRows(Record):
         name: i32[p] row of `ProcessHistory.names`: the main thread's last name in this row's life.
     """
 
-    pid: NDArray[np.int32]
-    parent_pid: NDArray[np.int32]
-    parent_row: NDArray[np.int32]
-    birth: NDArray[np.uint8]
-    start_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    name: NDArray[np.int32]
+    pid: I32
+    parent_pid: I32
+    parent_row: I32
+    birth: U8
+    start_ns: U64
+    end_ns: U64
+    name: I32
 
     def __len__(self) -> int:
         return len(self.pid)
 
 
-def freeze_processes(
-    rows: ProcessColumns, ids: NDArray[np.int32], name: NDArray[np.int32]
-) -> ProcessRows:
+def freeze_processes(rows: ProcessColumns, ids: I32, name: I32) -> ProcessRows:
     """Turn the replay's columns, whose pids are ranks of `ids`, into process rows."""
     rank = np.array(rows.pid, np.int64)
     parent_rank = np.array(rows.parent_pid, np.int64)

@@ -16,7 +16,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, I64, U64, Bools
 
 # include/linux/threads.h: PID_MAX_LIMIT. Below it a rank is one access to a table.
 _PID_MAX_LIMIT = 1 << 22
@@ -32,14 +32,14 @@ class TaskIds(Record):
         table: i32 rank by id + 1, with a last row for larger ids; None if ids are out of range.
     """
 
-    ids: NDArray[np.int32]
-    rank: NDArray[np.int32]
-    table: NDArray[np.int32] | None
+    ids: I32
+    rank: I32
+    table: I32 | None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def find(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
+    def find(self, ids: I32) -> I64:
         """Return each id's rank, i64; 0, which is the rank of -1, for ids that never occurred."""
         if self.table is not None:
             # Adding in 64 bits: the largest i32 must not wrap round to a negative index.
@@ -50,7 +50,7 @@ class TaskIds(Record):
         return np.where(self.ids.take(row) == ids, self.rank.take(row), 0).astype(np.int64)
 
 
-def collect_ids(*columns: NDArray[np.int32]) -> TaskIds:
+def collect_ids(*columns: I32) -> TaskIds:
     """Rank the distinct ids of all columns; -1 is always among them and has rank 0.
 
     The kernel gives out no other negative id: these count as -1.
@@ -68,7 +68,7 @@ def collect_ids(*columns: NDArray[np.int32]) -> TaskIds:
     return with_ranks(ids, np.arange(len(ids), dtype=np.int32))
 
 
-def with_ranks(ids: NDArray[np.int32], rank: NDArray[np.int32]) -> TaskIds:
+def with_ranks(ids: I32, rank: I32) -> TaskIds:
     """Give ascending `ids` these ranks."""
     table = None
     if ids[-1] <= _PID_MAX_LIMIT:
@@ -90,10 +90,10 @@ class RelativeTime(Record):
 
     base_ns: int
     last_ns: int
-    ticks_ns: NDArray[np.uint64] | None
+    ticks_ns: U64 | None
     bits: int
 
-    def find(self, time_ns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def find(self, time_ns: U64) -> U64:
         """Return the relative time of each time, u64."""
         if self.ticks_ns is not None:
             return np.searchsorted(self.ticks_ns, time_ns, side="right").astype(np.uint64)
@@ -103,7 +103,7 @@ class RelativeTime(Record):
         return relative
 
 
-def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeTime:
+def relative_time(time_ns: U64, available_bits: int) -> RelativeTime:
     """Choose how to pack the times of change points, and of queries between them.
 
     Times of change ascend, 0 for a snapshot's; `available_bits` of a key are left by the id's rank.
@@ -130,18 +130,13 @@ class Track(Record):
 
     ids: TaskIds
     time: RelativeTime
-    keys: NDArray[np.uint64]
+    keys: U64
 
-    def find(self, ids: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def find(self, ids: I32, time_ns: U64) -> I64:
         """Return the change that is in force for each (id, time): a row of the track, i64[n]."""
         return self._row(*self._packed(ids, time_ns))
 
-    def find_runs(
-        self,
-        ids: NDArray[np.int32],
-        first_ns: NDArray[np.uint64],
-        last_ns: NDArray[np.uint64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def find_runs(self, ids: I32, first_ns: U64, last_ns: U64) -> tuple[I64, Bools]:
         """Return the change in force at `first_ns`, and whether it still is at `last_ns`."""
         rank, first_key = self._packed(ids, first_ns)
         row = self._row(rank, first_key)
@@ -152,21 +147,17 @@ class Track(Record):
         holds |= row == 0
         return row, holds
 
-    def _packed(
-        self, ids: NDArray[np.int32], time_ns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def _packed(self, ids: I32, time_ns: U64) -> tuple[U64, U64]:
         rank = self.ids.find(ids).view(np.uint64)
         return rank, (rank << np.uint64(self.time.bits)) | self.time.find(time_ns)
 
-    def _row(self, rank: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _row(self, rank: U64, key: U64) -> I64:
         row = np.searchsorted(self.keys, key, side="right") - 1
         row[self.keys.take(row) >> np.uint64(self.time.bits) != rank] = 0
         return row
 
 
-def build_track(
-    ids: TaskIds, rank: Sequence[int], time_ns: Sequence[int]
-) -> tuple[Track, NDArray[np.int64]]:
+def build_track(ids: TaskIds, rank: Sequence[int], time_ns: Sequence[int]) -> tuple[Track, I64]:
     """Sort change points by id.
 
     Args:
@@ -202,15 +193,13 @@ class Timeline(Record):
     """
 
     processes: Track
-    process_row: NDArray[np.int32]
-    space: NDArray[np.int32]
-    epoch: NDArray[np.int32]
+    process_row: I32
+    space: I32
+    epoch: I32
     threads: Track
-    comm: NDArray[np.int32]
+    comm: I32
 
-    def programs_at(
-        self, pid: NDArray[np.int32], tid: NDArray[np.int32], time_ns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def programs_at(self, pid: I32, tid: I32, time_ns: U64) -> tuple[I32, I32]:
         """Return the process row of each thread at a time, and the row of its name, i32[n] each."""
         process_row = self.process_row.take(self.processes.find(pid, time_ns))
         return process_row, self.comm.take(self.threads.find(tid, time_ns))

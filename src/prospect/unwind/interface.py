@@ -16,8 +16,7 @@ from prospect.records import NamedTuple, Record, field
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools, Ints
     from prospect.columns.forests import Forest
     from prospect.elf.frame_rows import FrameRows
 
@@ -39,11 +38,7 @@ MODE_FRAME_POINTER = 1
 
 # Register numbers of the DWARF ABI in the order of the kernel's `perf_regs.h`; -1 for registers
 # without one, and for those that are not used here.
-DWARF_OF_PERF_X86_64: tuple[int, ...] = (
-    *(0, 3, 2, 1, 4, 5, 6, 7, 16),
-    *(-1,) * 7,
-    *range(8, 16),
-)
+DWARF_OF_PERF_X86_64: tuple[int, ...] = (*(0, 3, 2, 1, 4, 5, 6, 7, 16), *(-1,) * 7, *range(8, 16))
 DWARF_OF_PERF_ARM64: tuple[int, ...] = (*range(32), -1)  # x0 … x30, sp, and pc
 
 
@@ -66,16 +61,16 @@ class UnwindInput(Record, eq=False):
     """
 
     machine: int
-    context: NDArray[np.int32]
-    pc: NDArray[np.uint64]
-    sp: NDArray[np.uint64]
-    fp: NDArray[np.uint64]
-    stack_block: NDArray[np.int32]
-    stack_begin: NDArray[np.int64]
-    stack_bytes: NDArray[np.int64]
-    blocks: Sequence[NDArray[np.uint8] | NDArray[np.uint64]]
-    registers: Mapping[int, NDArray[np.uint64]] = field(default_factory=dict)
-    is_own: NDArray[np.bool_] | None = None
+    context: I32
+    pc: U64
+    sp: U64
+    fp: U64
+    stack_block: I32
+    stack_begin: I64
+    stack_bytes: I64
+    blocks: Sequence[U8 | U64]
+    registers: Mapping[int, U64] = field(default_factory=dict)
+    is_own: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.pc)
@@ -84,9 +79,7 @@ class UnwindInput(Record, eq=False):
 class CodeFinder(Protocol):
     """Finds the code at addresses, and the layout of its frames."""
 
-    def locate(
-        self, context: NDArray[np.int32], address: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
+    def locate(self, context: I32, address: U64) -> tuple[I32, U64, Bools]:
         """Find the images at addresses.
 
         Args:
@@ -115,12 +108,12 @@ class SiteTable(Record, eq=False):
         is_interrupted: bool[s] whether a signal interrupted a frame here that is not the innermost.
     """
 
-    context: NDArray[np.int32]
-    address: NDArray[np.uint64]
-    object: NDArray[np.int32]
-    svma: NDArray[np.uint64]
-    rule: NDArray[np.int64]
-    is_interrupted: NDArray[np.bool_]
+    context: I32
+    address: U64
+    object: I32
+    svma: U64
+    rule: I64
+    is_interrupted: Bools
 
     def __len__(self) -> int:
         return len(self.address)
@@ -141,21 +134,21 @@ class Unwound(Record, eq=False):
     """
 
     stacks: Forest
-    innermost: NDArray[np.int32]
-    outermost: NDArray[np.int32]
+    innermost: I32
+    outermost: I32
     sites: SiteTable
-    end: NDArray[np.uint8]
-    needed_bytes: NDArray[np.int64]
-    last_fp: NDArray[np.uint64]
+    end: U8
+    needed_bytes: I64
+    last_fp: U64
 
     def __len__(self) -> int:
         return len(self.end)
 
-    def frames(self) -> NDArray[np.int64]:
+    def frames(self) -> I64:
         """Return how many frames each sample has, i64[n]."""
         return np.append(self.stacks.depth, -1).take(self.innermost) + np.int64(1)
 
-    def chains(self, rows: NDArray[np.int64] | None = None) -> UnwoundChains:
+    def chains(self, rows: I64 | None = None) -> UnwoundChains:
         """Return the frames of some samples, i64[r], or of all."""
         innermost = self.innermost if rows is None else self.innermost.take(rows)
         start, frame = self.stacks.lists(innermost)
@@ -175,6 +168,6 @@ class UnwoundChains(NamedTuple):
             the return address of the others.
     """
 
-    start: NDArray[np.int64]
-    site: NDArray[np.integer]
-    address: NDArray[np.uint64]
+    start: I64
+    site: Ints
+    address: U64

@@ -23,8 +23,7 @@ from prospect.records import replace
 from prospect.unwind.interface import SiteTable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.elf.frame_rows import FrameRows
     from prospect.unwind.interface import CodeFinder, UnwindInput
 
@@ -63,7 +62,7 @@ class SiteMemo:
             self._first_context = first
             self._key[:] = _NO_KEY
 
-    def look_up(self, key: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def look_up(self, key: U64) -> tuple[I64, I32]:
         """Return the rule and the site of each key: context << 48 | address.
 
         Returns:
@@ -79,7 +78,7 @@ class SiteMemo:
             site[missed] = found.take(which)
         return self._rule.take(site), site
 
-    def interrupted(self, site: NDArray[np.int32]) -> NDArray[np.int32]:
+    def interrupted(self, site: I32) -> I32:
         """Return the sites, i32[n], of frames that signals interrupted at some sites."""
         met, place = np.unique(site, return_inverse=True)
         rows = gather(self.sites(), met.astype(np.int64))
@@ -97,7 +96,7 @@ class SiteMemo:
             self._tables = [table]
         return self._tables[0]
 
-    def _find(self, key: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def _find(self, key: U64) -> I32:
         """Find the code at distinct places; return their new sites."""
         address = key & _ADDRESS
         context = (key >> np.uint64(ADDRESS_BITS)).astype(np.int32) + np.int32(self._first_context)
@@ -114,7 +113,7 @@ class SiteMemo:
         self._tables.append(SiteTable(context, address, found, svma, rule, is_interrupted))
         return self._add(key, rule)
 
-    def _add(self, key: NDArray[np.uint64], rule: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _add(self, key: U64, rule: I64) -> I32:
         """Store keys and rules of new sites; return their numbers."""
         site = np.arange(self._count, self._count + len(key), dtype=np.int32)
         self._count += len(key)
@@ -126,7 +125,7 @@ class SiteMemo:
         return site
 
 
-def _slots(key: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _slots(key: U64) -> I64:
     return ((key * _MULTIPLIER) >> _SLOT_SHIFT).view(np.int64)
 
 
@@ -151,14 +150,12 @@ class Lanes:
 
     _COLUMNS = ("sample", "pc", "sp", "fp", "key", "origin", "words", "base")
 
-    def __init__(
-        self, given: UnwindInput, blocks: list[NDArray[np.uint64]], sample: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, given: UnwindInput, blocks: list[U64], sample: I64) -> None:
         self.sample = sample
         self.pc = given.pc.take(sample).view(np.int64)
         self.sp = given.sp.take(sample).view(np.int64)
         self.fp = given.fp.take(sample).view(np.int64)
-        self.second: NDArray[np.int64] | None = None
+        self.second: I64 | None = None
         context = given.context.take(sample).astype(np.int64) & _CONTEXT_MASK
         self.key = (context << ADDRESS_BITS).view(np.uint64)
         self.origin = self.sp
@@ -173,13 +170,13 @@ class Lanes:
         self.base = np.where(is_sound, begin >> 3, 0)
         self._blocks = blocks
         # Words of a block, the first lane that reads from it, and the one after the last.
-        self._runs: list[tuple[NDArray[np.uint64], int, int]] = []
+        self._runs: list[tuple[U64, int, int]] = []
         self._find_runs()
 
     def __len__(self) -> int:
         return len(self.sample)
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def keep(self, rows: I64) -> None:
         """Keep only these lanes."""
         for name in self._COLUMNS:
             setattr(self, name, getattr(self, name).take(rows))
@@ -191,7 +188,7 @@ class Lanes:
         self.block = self.block.take(rows)
         self._find_runs()
 
-    def place(self, address: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def place(self, address: I64) -> tuple[I64, Bools]:
         """Find a word of each lane's copy, at i64[l] addresses.
 
         Returns:
@@ -203,7 +200,7 @@ class Lanes:
         word = distance >> _WORD_SHIFT | distance << _LOW_SHIFT
         return word.view(np.int64), word < self.words
 
-    def read(self, word: NDArray[np.int64], is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def read(self, word: I64, is_there: Bools) -> I64:
         """Read the words that `place` found, i64[l]; undefined for those that are not there."""
         # Absent words are read at the block's start, which stays in the cache.
         at = (self.base + word) * is_there
@@ -214,9 +211,7 @@ class Lanes:
             value[low:high] = words.take(at[low:high], mode="clip").view(np.int64)
         return value
 
-    def read_some(
-        self, rows: NDArray[np.int64], address: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def read_some(self, rows: I64, address: I64) -> tuple[I64, Bools]:
         """Read a word of each of some lanes; return i64[r], and bool[r] whether it is there."""
         distance = (address - self.origin.take(rows)).view(np.uint64)
         word = distance >> _WORD_SHIFT | distance << _LOW_SHIFT

@@ -26,8 +26,7 @@ from prospect.unwind.unwind_limits import LONGEST_STACK_BYTES, MOST_ADDED_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.unwind.lanes import Lanes, SiteMemo
 
@@ -42,10 +41,10 @@ _R13 = 13
 
 def bytecode_sites(  # noqa: PLR0913 - the columns of one round
     lanes: Lanes,
-    rule: NDArray[np.int64],
-    site: NDArray[np.int32],
+    rule: I64,
+    site: I32,
     memo: SiteMemo,
-    registers: Mapping[int, NDArray[np.uint64]],
+    registers: Mapping[int, U64],
     *,
     is_first: bool,
 ) -> None:
@@ -82,7 +81,7 @@ def bytecode_sites(  # noqa: PLR0913 - the columns of one round
         wanted[asked[good]] = False
 
 
-def caller_sp(lanes: Lanes, rows: NDArray[np.int64], cfa: NDArray[np.int64]) -> NDArray[np.int64]:
+def caller_sp(lanes: Lanes, rows: I64, cfa: I64) -> I64:
     """Return the stack pointer in the callers of interpreted frames, i64[r].
 
     Args:
@@ -138,9 +137,9 @@ class Round(NamedTuple):
 
     machine: MachineRegisters
     memo: SiteMemo
-    registers: Mapping[int, NDArray[np.uint64]]
+    registers: Mapping[int, U64]
     is_first: bool
-    interrupted: NDArray[np.int64]
+    interrupted: I64
 
 
 class Callers(NamedTuple):
@@ -152,12 +151,12 @@ class Callers(NamedTuple):
         interrupted: i64[k] lanes whose new frame a signal interrupted.
     """
 
-    end: NDArray[np.uint8]
-    needed_bytes: NDArray[np.int64]
-    interrupted: NDArray[np.int64]
+    end: U8
+    needed_bytes: I64
+    interrupted: I64
 
 
-def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around: Round) -> Callers:
+def step(lanes: Lanes, rule: I64, site: I32, around: Round) -> Callers:
     """Move every lane to its caller, in place; registers of lanes that end are undefined.
 
     Args:
@@ -217,13 +216,7 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
     return Callers(end, needed, signals)
 
 
-def _restored(
-    lanes: Lanes,
-    value: NDArray[np.int64],
-    cfa: NDArray[np.int64],
-    how: NDArray[np.int64],
-    distance: NDArray[np.int64],
-) -> NDArray[np.int64]:
+def _restored(lanes: Lanes, value: I64, cfa: I64, how: I64, distance: I64) -> I64:
     """Return a register's value in the callers, i64[l]; 0 if it is unknown."""
     word, is_there = lanes.place(cfa + distance)
     is_saved = how == rules.RULE_AT_CFA
@@ -237,13 +230,7 @@ def _restored(
     return restored
 
 
-def _note_cut(
-    lanes: Lanes,
-    address: NDArray[np.int64],
-    is_missing: NDArray[np.bool_],
-    end: NDArray[np.uint8],
-    needed: NDArray[np.int64],
-) -> None:
+def _note_cut(lanes: Lanes, address: I64, is_missing: Bools, end: U8, needed: I64) -> None:
     """Set the ends of lanes whose words are missing: beyond the copy, or not in the stack."""
     missing = np.flatnonzero(is_missing & (end == GOES_ON))
     if not len(missing):
@@ -254,13 +241,7 @@ def _note_cut(
     needed[missing] = np.where(is_cut, distance + _WORD, 0)
 
 
-def _guess(
-    lanes: Lanes,
-    rule: NDArray[np.int64],
-    site: NDArray[np.int32],
-    rare: NDArray[np.int64],
-    around: Round,
-) -> bool:
+def _guess(lanes: Lanes, rule: I64, site: I32, rare: I64, around: Round) -> bool:
     """Guess rules for code without a row, in place, if they lead to a plausible frame.
 
     Returns:
@@ -296,9 +277,7 @@ def _guess(
     return True
 
 
-def _know_trampolines(
-    lanes: Lanes, rule: NDArray[np.int64], rows: NDArray[np.int64], around: Round
-) -> None:
+def _know_trampolines(lanes: Lanes, rule: I64, rows: I64, around: Round) -> None:
     """Put in place the rules of CPython's trampolines that have called; others have no row."""
     if not len(rows):
         return
@@ -313,16 +292,11 @@ def _know_trampolines(
 
 
 def _is_code(
-    lanes: Lanes,
-    rows: NDArray[np.int64],
-    caller: NDArray[np.int64],
-    around: Round,
-    *,
-    with_row: bool = False,
-) -> NDArray[np.bool_]:
+    lanes: Lanes, rows: I64, caller: I64, around: Round, *, with_row: bool = False
+) -> Bools:
     """Return whether return addresses are in mapped code, or even in code with a row, bool[r]."""
     caller = caller & _ADDRESS if around.machine.return_slot == 0 else caller
-    is_code: NDArray[np.bool_] = (caller > 0) & (caller >> ADDRESS_BITS == 0)
+    is_code: Bools = (caller > 0) & (caller >> ADDRESS_BITS == 0)
     key = lanes.key.take(rows) | ((caller - 1) & _ADDRESS).view(np.uint64)
     rule, _ = around.memo.look_up(key)
     if with_row:
@@ -332,12 +306,7 @@ def _is_code(
 
 
 def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
-    lanes: Lanes,
-    rule: NDArray[np.int64],
-    rare: NDArray[np.int64],
-    cfa: NDArray[np.int64],
-    end: NDArray[np.uint8],
-    around: Round,
+    lanes: Lanes, rule: I64, rare: I64, cfa: I64, end: U8, around: Round
 ) -> None:
     """Compute the CFA of rare kinds of frames, in place; end lanes without one."""
     rule = rule.take(rare)
@@ -363,9 +332,7 @@ def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
     cfa[rows] = np.where(is_deref, read + after, value + rules.cfa_bytes(rule))
 
 
-def _registers(
-    lanes: Lanes, rows: NDArray[np.int64], number: NDArray[np.int64], around: Round
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _registers(lanes: Lanes, rows: I64, number: I64, around: Round) -> tuple[I64, Bools]:
     """Return a register of each of some lanes' frames, i64[r], and whether it is known, bool[r]."""
     value = np.zeros(len(rows), np.int64)
     is_known = np.zeros(len(rows), np.bool_)
@@ -387,22 +354,16 @@ def _registers(
 class _Signal(NamedTuple):
     """Registers that the kernel saved for frames that signals interrupted."""
 
-    rows: NDArray[np.int64]
-    at: NDArray[np.int64]
-    sp: NDArray[np.int64]
-    pc: NDArray[np.int64]
-    fp: NDArray[np.int64]
-    second: NDArray[np.int64]
-    is_there: NDArray[np.bool_]
+    rows: I64
+    at: I64
+    sp: I64
+    pc: I64
+    fp: I64
+    second: I64
+    is_there: Bools
 
     @classmethod
-    def read(
-        cls,
-        lanes: Lanes,
-        rows: NDArray[np.int64],
-        rule: NDArray[np.int64],
-        machine: MachineRegisters,
-    ) -> _Signal:
+    def read(cls, lanes: Lanes, rows: I64, rule: I64, machine: MachineRegisters) -> _Signal:
         """Read the words above sp of these lanes, before they step."""
         at = lanes.sp.take(rows) + rules.cfa_bytes(rule.take(rows))
         sp, _ = lanes.read_some(rows, at)
@@ -411,7 +372,7 @@ class _Signal(NamedTuple):
         pc, is_there = lanes.read_some(rows, at + machine.saved_pc)
         return cls(rows, at + machine.saved_pc, sp, pc, fp, second, is_there)
 
-    def apply(self, lanes: Lanes, end: NDArray[np.uint8], needed: NDArray[np.int64]) -> None:
+    def apply(self, lanes: Lanes, end: U8, needed: I64) -> None:
         """Put the registers into the lanes."""
         rows = self.rows
         lanes.sp[rows], lanes.pc[rows], lanes.fp[rows] = self.sp, self.pc, self.fp

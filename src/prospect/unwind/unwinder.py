@@ -31,8 +31,7 @@ from prospect.unwind.unwind_limits import MOST_FRAMES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64
     from prospect.columns.forests import Forest
     from prospect.unwind.interface import CodeFinder, UnwindInput
 
@@ -99,7 +98,7 @@ class _Walker:
             self._record = _RECORD_WITH_LINK if self._by_link else FRAME_RECORD
         self._blocks = [_words(block) for block in given.blocks]
         # Samples i64[f], round, and sites i32[f] of the frames of each round.
-        self._frames: list[tuple[NDArray[np.int64], int, NDArray[np.int32]]] = []
+        self._frames: list[tuple[I64, int, I32]] = []
         self._stacks: list[Forest] = []
         self._rows = 0
         self._seed = random_seed()
@@ -111,13 +110,13 @@ class _Walker:
         self._innermost = np.full(count, -1, np.int32)
         self._outermost = np.zeros(count, np.int32)
 
-    def walk(self, samples: NDArray[np.int64], *, follow_second: bool = False) -> None:
+    def walk(self, samples: I64, *, follow_second: bool = False) -> None:
         """Unwind some samples."""
         self._walk(samples, follow_second=follow_second or self._by_link)
         over = _NONE if follow_second else self.left_over(samples)
         self._grow(samples, over)
 
-    def left_over(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+    def left_over(self, samples: I64) -> I64:
         """Return which of some samples ended because they lack the second register, if known."""
         if self._by_link or self._machine.second not in self._given.registers:
             return _NONE
@@ -135,7 +134,7 @@ class _Walker:
             last_fp=self._last_fp.view(np.uint64),
         )
 
-    def _grow(self, samples: NDArray[np.int64], over: NDArray[np.int64]) -> None:
+    def _grow(self, samples: I64, over: I64) -> None:
         """Merge the frames of the last walk, by sample, the outermost first.
 
         Frames of the samples `over`, which are walked again, are dropped.
@@ -175,7 +174,7 @@ class _Walker:
         self._stacks.append(stacks)
         self._rows += len(stacks)
 
-    def _walk(self, samples: NDArray[np.int64], *, follow_second: bool) -> None:
+    def _walk(self, samples: I64, *, follow_second: bool) -> None:
         lanes = Lanes(self._given, self._blocks, samples)
         if follow_second:
             column = self._given.registers.get(self._machine.second)
@@ -217,9 +216,7 @@ class _Walker:
                     interrupted = np.flatnonzero(np.isin(kept, interrupted))
         self._end[lanes.sample] = interface.END_DEEP
 
-    def _collect(
-        self, lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], rank: int
-    ) -> None:
+    def _collect(self, lanes: Lanes, rule: I64, site: I32, rank: int) -> None:
         """Keep the frames of a round; a return address without a mapping is no frame."""
         sample = lanes.sample
         if rank:
@@ -231,15 +228,13 @@ class _Walker:
         self._frames.append((sample, rank, site))
 
 
-def _words(block: NDArray[np.uint8] | NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _words(block: U8 | U64) -> U64:
     """Return a view of the bytes of a block as words."""
     octets = block.view(np.uint8)
     return octets[: len(octets) & ~7].view(np.uint64)
 
 
-def leaf_callers(
-    given: UnwindInput, known: NDArray[np.uint64], finder: CodeFinder
-) -> NDArray[np.uint64]:
+def leaf_callers(given: UnwindInput, known: U64, finder: CodeFinder) -> U64:
     """Find the return addresses that chains of frame records lack.
 
     Without a copy of the stack, unwinding finds a caller only by the link register: if call-frame

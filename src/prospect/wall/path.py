@@ -28,8 +28,7 @@ from prospect.wall.steps import steps
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64
     from prospect.wall.schedule_records import Command, SchedulerRecords, Stretches, Threads
     from prospect.wall.steps import Steps
 
@@ -48,12 +47,12 @@ class Pieces(Record):
         takers: the threads that had the CPU in pieces of the kind WAITING.
     """
 
-    start_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    tid: NDArray[np.int32]
-    cpu: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    ended_by: NDArray[np.int32]
+    start_ns: U64
+    end_ns: U64
+    tid: I32
+    cpu: I32
+    kind: U8
+    ended_by: I32
     takers: Takers
 
     def __len__(self) -> int:
@@ -70,9 +69,9 @@ class Takers(Record):
         length_ns: i64[k] how long; those of a piece add up to its length.
     """
 
-    piece: NDArray[np.int64]
-    tid: NDArray[np.int32]
-    length_ns: NDArray[np.int64]
+    piece: I64
+    tid: I32
+    length_ns: I64
 
 
 def critical_path(records: SchedulerRecords, command: Command) -> Pieces | None:
@@ -122,19 +121,14 @@ def schedule(records: SchedulerRecords, command: Command, found: Stretches) -> S
 class Parts(NamedTuple):
     """Pieces without takers; `stretch` i32[p] has their threads and CPUs."""
 
-    start_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    stretch: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    ended_by: NDArray[np.int32]
+    start_ns: U64
+    end_ns: U64
+    stretch: I32
+    kind: U8
+    ended_by: I32
 
     @classmethod
-    def unknown(
-        cls,
-        start_ns: NDArray[np.uint64],
-        end_ns: NDArray[np.uint64],
-        stretch: NDArray[np.int32],
-    ) -> Parts:
+    def unknown(cls, start_ns: U64, end_ns: U64, stretch: I32) -> Parts:
         """Return parts in which nothing is known of the threads."""
         count = len(stretch)
         kind = np.full(count, NOT_KNOWN, np.uint8)
@@ -145,7 +139,7 @@ class Parts(NamedTuple):
         """Return the parts of all blocks, of which there is at least one."""
         return cls(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
 
-    def take(self, rows: NDArray[np.int64]) -> Parts:
+    def take(self, rows: I64) -> Parts:
         """Return some of the parts."""
         return Parts._make(column.take(rows) for column in self)
 
@@ -172,7 +166,7 @@ def _parts(of: Schedule) -> Parts:
     return parts._replace(start_ns=np.maximum(parts.start_ns, start_ns))
 
 
-def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
+def _walk(every: Steps, last: int, start_ns: int) -> I32:
     """Return the stretches on the path, the last one first, i32[v]."""
     previous, enter_ns = every.previous.data, every.enter_ns.data
     visited = array("i")
@@ -187,8 +181,8 @@ def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
 
 
 def parts_of_stretches(
-    found: Stretches, every: Steps, visited: NDArray[np.int32], enter_ns: NDArray[np.uint64]
-) -> tuple[Parts, NDArray[np.int64]]:
+    found: Stretches, every: Steps, visited: I32, enter_ns: U64
+) -> tuple[Parts, I64]:
     """Return the parts of the path that these stretches give, entering each at `enter_ns`.
 
     They are, backwards: a gap after the stretch, the stretch, the wait for its CPU, and the block
@@ -230,7 +224,7 @@ def pieces_of(records: SchedulerRecords, found: Stretches, parts: Parts) -> Piec
     )
 
 
-def pieces_at(pieces: Pieces, rows: NDArray[np.int64]) -> Pieces:
+def pieces_at(pieces: Pieces, rows: I64) -> Pieces:
     """Return some of the pieces, i64[k] ascending, with their takers."""
     had = pieces.takers
     number = np.full(len(pieces), -1, np.int64)
@@ -240,9 +234,7 @@ def pieces_at(pieces: Pieces, rows: NDArray[np.int64]) -> Pieces:
     return replace(gather(pieces, rows, "takers"), takers=takers)
 
 
-def _takers(
-    records: SchedulerRecords, found: Stretches, parts: Parts, piece: NDArray[np.int64]
-) -> Takers:
+def _takers(records: SchedulerRecords, found: Stretches, parts: Parts, piece: I64) -> Takers:
     """Find the threads that had the CPUs in the waits, i64[w] rows of `parts`."""
     cpus = threads_with_times(found.cpu[found.cpu >= 0], records)
     on_cpu = _on_cpus(cpus, found)
@@ -256,11 +248,11 @@ def _takers(
 class _OnCpu(NamedTuple):
     """Known stretches by CPU and time, i64[k] `row`; u64[k] their times, i64[k] keys of these."""
 
-    row: NDArray[np.int64]
-    in_ns: NDArray[np.uint64]
-    out_ns: NDArray[np.uint64]
-    in_key: NDArray[np.int64]
-    out_key: NDArray[np.int64]
+    row: I64
+    in_ns: U64
+    out_ns: U64
+    in_key: I64
+    out_key: I64
 
 
 def _on_cpus(cpus: Threads, found: Stretches) -> _OnCpu:
@@ -276,8 +268,8 @@ def _on_cpus(cpus: Threads, found: Stretches) -> _OnCpu:
 
 
 def _takers_of_block(
-    cpus: Threads, found: Stretches, on_cpu: _OnCpu, parts: Parts, piece: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    cpus: Threads, found: Stretches, on_cpu: _OnCpu, parts: Parts, piece: I64
+) -> tuple[I64, I32, I64]:
     """Return the columns of `Takers` for some waits."""
     start_ns, end_ns = parts.start_ns.take(piece), parts.end_ns.take(piece)
     cpu = cpus.row(found.cpu.take(parts.stretch.take(piece)))

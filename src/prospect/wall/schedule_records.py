@@ -17,7 +17,7 @@ from prospect.columns.sorting import distinct
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools, Ints
 
 
 BY_INTERRUPT = 0
@@ -39,36 +39,36 @@ class Switches(Record):
         is_preempted: bool[n] whether it was runnable as it left.
     """
 
-    time_ns: NDArray[np.uint64]
-    tid: NDArray[np.int32]
-    cpu: NDArray[np.int32]
-    is_out: NDArray[np.bool_]
-    is_preempted: NDArray[np.bool_]
+    time_ns: U64
+    tid: I32
+    cpu: I32
+    is_out: Bools
+    is_preempted: Bools
 
 
 class Wakings(Record):
     """Wake-ups of `tid` by the thread `waker`, BY_INTERRUPT for a timer or a device."""
 
-    time_ns: NDArray[np.uint64]
-    tid: NDArray[np.int32]
-    waker: NDArray[np.int32]
+    time_ns: U64
+    tid: I32
+    waker: I32
 
 
 class Births(Record):
     """Threads that began while the recording ran."""
 
-    time_ns: NDArray[np.uint64]
-    tid: NDArray[np.int32]
-    parent_tid: NDArray[np.int32]
+    time_ns: U64
+    tid: I32
+    parent_tid: I32
 
 
 class Processes(Record):
     """The process of each thread; `tid` ascends."""
 
-    tid: NDArray[np.int32]
-    pid: NDArray[np.int32]
+    tid: I32
+    pid: I32
 
-    def pid_of(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
+    def pid_of(self, tid: I32) -> I32:
         """Return the process of each thread, i32[n]; its own number if unknown."""
         if not len(self.tid):
             return tid
@@ -90,7 +90,7 @@ class SchedulerRecords(Record):
     processes: Processes
     begin_ns: int
     end_ns: int
-    lost_ns: NDArray[np.uint64]
+    lost_ns: U64
 
 
 class Command(Record):
@@ -118,12 +118,12 @@ class Threads(Record):
         bits: of a time in a key, after `shift` of its lowest bits are dropped.
     """
 
-    tids: NDArray[np.int32]
+    tids: I32
     begin_ns: int
     bits: int
     shift: int
 
-    def row(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
+    def row(self, tid: I32) -> I32:
         """Return the row of each thread, i32[n], -1 for unknown ones."""
         if not len(self.tids):
             return np.full(len(tid), -1, np.int32)
@@ -131,7 +131,7 @@ class Threads(Record):
         np.minimum(row, len(self.tids) - 1, out=row)
         return np.where(self.tids.take(row) == tid, row, np.int32(-1))
 
-    def key(self, row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def key(self, row: I32, time_ns: U64) -> I64:
         """Return i64[n], ascending by thread, then by time; negative for row -1."""
         key = row.astype(np.int64)
         key <<= self.bits
@@ -158,25 +158,25 @@ class Stretches(Record):
     """
 
     threads: Threads
-    thread: NDArray[np.int32]
-    in_ns: NDArray[np.uint64]
-    out_ns: NDArray[np.uint64]
-    cpu: NDArray[np.int32]
-    is_known: NDArray[np.bool_]
-    is_preempted: NDArray[np.bool_]
-    since_ns: NDArray[np.uint64]
-    birth: NDArray[np.int32]
-    is_first: NDArray[np.bool_]
-    keys: NDArray[np.int64]
+    thread: I32
+    in_ns: U64
+    out_ns: U64
+    cpu: I32
+    is_known: Bools
+    is_preempted: Bools
+    since_ns: U64
+    birth: I32
+    is_first: Bools
+    keys: I64
 
     def __len__(self) -> int:
         return len(self.thread)
 
-    def tid(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:
+    def tid(self, rows: Ints) -> I32:
         """Return the threads of some stretches, i32[n]."""
         return self.threads.tids.take(self.thread.take(rows))
 
-    def last_before(self, tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def last_before(self, tid: I32, time_ns: U64) -> I64:
         """Return the last stretch of each thread that began before a time, i64[n], -1 for none."""
         if not len(self):
             return np.full(len(tid), -1)
@@ -233,9 +233,7 @@ def stretches(records: SchedulerRecords) -> Stretches:
     )
 
 
-def _marks(
-    records: SchedulerRecords,
-) -> tuple[Threads, NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int32]]:
+def _marks(records: SchedulerRecords) -> tuple[Threads, I32, U64, U8, I32]:
     """Return births and switches by thread and time.
 
     Returns:
@@ -256,7 +254,7 @@ def _marks(
     return threads, thread, time_ns.take(order), kind.take(order), row.take(order)
 
 
-def threads_with_times(ids: NDArray[np.int32], records: SchedulerRecords) -> Threads:
+def threads_with_times(ids: I32, records: SchedulerRecords) -> Threads:
     """Return the distinct ids, none negative, with room for the times of records in their keys."""
     largest = int(ids.max(initial=0))
     if largest < _FEW_IDS:
@@ -270,7 +268,7 @@ def threads_with_times(ids: NDArray[np.int32], records: SchedulerRecords) -> Thr
     return Threads(found, records.begin_ns, min(bits, room), max(bits - room, 0))
 
 
-def by_thread_and_time(row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+def by_thread_and_time(row: I32, time_ns: U64) -> I64:
     """Return the order by thread, then by time, i64[n]; what is equal in both keeps its order.
 
     Args:

@@ -20,16 +20,13 @@ from prospect.wall.path import schedule
 from prospect.wall.schedule_records import stretches
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, U64
     from prospect.wall.path import Schedule
     from prospect.wall.schedule_records import Command, SchedulerRecords, Stretches
 
 
 def ended_schedule(
-    records: SchedulerRecords,
-    command: Command,
-    exits: tuple[NDArray[np.int32], NDArray[np.uint64]],
+    records: SchedulerRecords, command: Command, exits: tuple[I32, U64]
 ) -> Schedule | None:
     """Return the schedule of a command; None if the thread that ended last never had a CPU.
 
@@ -40,7 +37,7 @@ def ended_schedule(
     return schedule(records, command, _ended(stretches(records), *exits))
 
 
-def _ended(found: Stretches, tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> Stretches:
+def _ended(found: Stretches, tid: I32, time_ns: U64) -> Stretches:
     """Return the stretches, each cut where its thread ended; later ones have no length.
 
     A thread may lose its CPU and get it back between the record of its exit and its last switch.
@@ -84,7 +81,7 @@ class Replay:
         # from the end of the thread's own stretch until it was ready again.
         self._part, self._slack = part.tolist(), slack.tolist()
 
-    def gain_ns(self, saved_ns: NDArray[np.float64]) -> float:
+    def gain_ns(self, saved_ns: F64) -> float:
         """Return how much sooner the command would have ended.
 
         Args:
@@ -120,11 +117,7 @@ class Replay:
         return begin, end
 
 
-def saved_by(
-    of: Schedule,
-    samples: tuple[NDArray[np.int32], NDArray[np.uint64]],
-    weight: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def saved_by(of: Schedule, samples: tuple[I32, U64], weight: F64) -> F64:
     """Return how much shorter each stretch would be, f64[s], from samples of the threads.
 
     The time of a thread on CPUs is divided among its samples: each moment belongs to the nearest.

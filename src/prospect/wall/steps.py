@@ -25,8 +25,7 @@ from prospect.wall.schedule_records import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.wall.schedule_records import SchedulerRecords, Stretches
 
 # The longest time from a task's leaving its queue, when it can be woken, to the record of the
@@ -46,11 +45,11 @@ class Steps(Record):
         enter_ns: u64[s] when the path enters that.
     """
 
-    ready_ns: NDArray[np.uint64]
-    blocked_ns: NDArray[np.uint64]
-    ended_by: NDArray[np.int32]
-    previous: NDArray[np.int32]
-    enter_ns: NDArray[np.uint64]
+    ready_ns: U64
+    blocked_ns: U64
+    ended_by: I32
+    previous: I32
+    enter_ns: U64
 
 
 def steps(records: SchedulerRecords, found: Stretches, root: int | None) -> Steps:
@@ -96,9 +95,7 @@ def steps(records: SchedulerRecords, found: Stretches, root: int | None) -> Step
     return Steps(ready_ns, blocked_ns, ended_by, previous, enter_ns)
 
 
-def _wakes(
-    records: SchedulerRecords, found: Stretches
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
+def _wakes(records: SchedulerRecords, found: Stretches) -> tuple[U64, U64, I32]:
     """Find the first wake-up in the time off the CPU before each stretch.
 
     Returns:
@@ -135,7 +132,7 @@ def _wakes(
     return wake_ns, at_ns, by
 
 
-def _is_descendant(records: SchedulerRecords, found: Stretches, root: int) -> NDArray[np.bool_]:
+def _is_descendant(records: SchedulerRecords, found: Stretches, root: int) -> Bools:
     """Return which stretches are of a thread or of its descendants, bool[s]."""
     # `above` is the life of each life's parent; a life without a parent is its own.
     life = np.cumsum(found.is_first) - 1
@@ -157,7 +154,7 @@ def _is_descendant(records: SchedulerRecords, found: Stretches, root: int) -> ND
         if np.array_equal(further, above):
             break
         above = further
-    found_mine: NDArray[np.bool_] = is_mine.take(life)
+    found_mine: Bools = is_mine.take(life)
     return found_mine
 
 
@@ -183,11 +180,8 @@ _MOST_LEAVING = 4  # threads that are tried of those of a process that block at 
 
 
 def _handovers(
-    records: SchedulerRecords,
-    found: Stretches,
-    wake_ns: NDArray[np.uint64],
-    waker: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+    records: SchedulerRecords, found: Stretches, wake_ns: U64, waker: I32
+) -> tuple[I64, I64, U64]:
     """Find the holders of locks whose waiters were woken by their own timers.
 
     Args:
@@ -241,7 +235,7 @@ def _handovers(
     return waits, held, np.minimum(timer_ns, found.out_ns.take(held))
 
 
-def _turns(found: Stretches) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _turns(found: Stretches) -> tuple[I32, I32]:
     """Return the first and the last stretch, i32[s] each, that no wait separates from each one."""
     rows = np.arange(len(found), dtype=np.int32)
     goes_on = ~found.is_first
@@ -252,12 +246,7 @@ def _turns(found: Stretches) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return first, np.minimum.accumulate(last[::-1])[::-1]
 
 
-def _ran_until(
-    found: Stretches,
-    before_ns: NDArray[np.uint64],
-    tid: NDArray[np.int32],
-    time_ns: NDArray[np.uint64],
-) -> NDArray[np.int64]:
+def _ran_until(found: Stretches, before_ns: U64, tid: I32, time_ns: U64) -> I64:
     """Return how long threads had a CPU until some times, i64[n]; compare those of one thread.
 
     Args:
@@ -266,5 +255,5 @@ def _ran_until(
     """
     at = np.maximum(found.last_before(tid, time_ns), 0)
     within = np.minimum(time_ns, found.out_ns.take(at)) - found.in_ns.take(at)
-    ran: NDArray[np.int64] = (before_ns.take(at) + within).view(np.int64)
+    ran: I64 = (before_ns.take(at) + within).view(np.int64)
     return ran

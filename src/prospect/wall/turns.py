@@ -18,8 +18,7 @@ from prospect.wall.schedule_records import BLOCK, stretches
 from prospect.wall.steps import steps
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.wall.path import Pieces
     from prospect.wall.schedule_records import SchedulerRecords, Stretches
     from prospect.wall.steps import Steps
@@ -33,9 +32,9 @@ _FEW_TURNS = 24
 class Turns(Record):
     """Turns of threads; those of a thread are disjoint."""
 
-    tid: NDArray[np.int32]
-    start_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
+    tid: I32
+    start_ns: U64
+    end_ns: U64
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -53,10 +52,10 @@ class TurnPieces(Record):
         gaps: i64[n] how often the thread left its CPU within the turn, to wait.
     """
 
-    turn: NDArray[np.int32]
+    turn: I32
     pieces: Pieces
-    is_followed: NDArray[np.bool_]
-    gaps: NDArray[np.int64]
+    is_followed: Bools
+    gaps: I64
 
 
 def turn_pieces(records: SchedulerRecords, turns: Turns) -> TurnPieces:
@@ -76,10 +75,10 @@ def turn_pieces(records: SchedulerRecords, turns: Turns) -> TurnPieces:
 
 # Stretches on the way of turns, the last one of each turn first: i32[v] the turn, i32[v] the
 # stretch, and u64[v] when the way enters it.
-_Walked: TypeAlias = "tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]"
+_Walked: TypeAlias = "tuple[I32, I32, U64]"
 
 
-def _walk(every: Steps, last: NDArray[np.int32], turns: Turns) -> tuple[_Walked, NDArray[np.bool_]]:
+def _walk(every: Steps, last: I32, turns: Turns) -> tuple[_Walked, Bools]:
     """Follow turns from their last stretches, -1 for none.
 
     Returns:
@@ -113,7 +112,7 @@ def _walk(every: Steps, last: NDArray[np.int32], turns: Turns) -> tuple[_Walked,
 
 def _walk_one(
     every: Steps, stretch: int, enter_ns: int, start_ns: int, room: int
-) -> tuple[NDArray[np.int32], NDArray[np.uint64]] | None:
+) -> tuple[I32, U64] | None:
     """Follow one turn; None if it has more steps than there is room for."""
     previous, left_ns = every.previous.data, every.enter_ns.data
     rows: list[int] = []
@@ -130,9 +129,7 @@ def _walk_one(
     return np.array(rows, np.int32), np.array(times, np.uint64)
 
 
-def _parts(
-    found: Stretches, every: Steps, walked: _Walked, turns: Turns
-) -> tuple[NDArray[np.int32], Parts]:
+def _parts(found: Stretches, every: Steps, walked: _Walked, turns: Turns) -> tuple[I32, Parts]:
     """Return the turn of each piece, i32[p], and the pieces, in the order of turns and time.
 
     Time before the first stretch of the thread with which a turn begins is unknown.
@@ -155,7 +152,7 @@ def _parts(
     return turn.take(order), parts.take(order)
 
 
-def _gaps(found: Stretches, turns: Turns) -> NDArray[np.int64]:
+def _gaps(found: Stretches, turns: Turns) -> I64:
     """Return i64[n] how often each turn's thread left its CPU within it, to wait."""
     threads = found.threads
     thread = threads.row(turns.tid)

@@ -449,10 +449,7 @@ class Jvm:
         return [one for one in gone if any(_overlap(one, piece) for piece, _ in found.values())]
 
     def _write(
-        self,
-        found: dict[int, tuple[Piece, int]],
-        replaced: list[tuple[int, int]],
-        seen_ns: int,
+        self, found: dict[int, tuple[Piece, int]], replaced: list[tuple[int, int]], seen_ns: int
     ) -> None:
         pointers: dict[int, list[int]] = {}
         self._reader.learn({piece.method for piece, _ in found.values()})

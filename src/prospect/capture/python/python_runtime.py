@@ -390,9 +390,5 @@ def _read_object(pointer: int) -> Iterator[Item]:
 
 
 RUNTIME = Runtime(
-    number=wire.CPYTHON,
-    start=find_frame,
-    frame=read_python_frame,
-    sign=sign_code,
-    send=send_code,
+    number=wire.CPYTHON, start=find_frame, frame=read_python_frame, sign=sign_code, send=send_code
 )

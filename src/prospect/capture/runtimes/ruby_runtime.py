@@ -129,11 +129,7 @@ def find_ruby(file: File, _path: bytes, /) -> Image | Unknown | None:
 
 def _storage(code: bytes, address: int) -> tuple[int, int, int] | None:
     """Return the function's access to the context, an address, and an offset as 32 bits."""
-    for pattern, way in (
-        (_LEA, _BY_MODULE),
-        (_LOAD_FIXED, _FIXED),
-        (_LOAD_OFFSET, _BY_OFFSET),
-    ):
+    for pattern, way in ((_LEA, _BY_MODULE), (_LOAD_FIXED, _FIXED), (_LOAD_OFFSET, _BY_OFFSET)):
         at = code.find(pattern)
         end = at + len(pattern) + 4
         if at < 0 or end > len(code):
@@ -399,8 +395,7 @@ RUNTIME = Runtime(wire.RUBY, start=_start, frame=_frame, sign=_sign, send=_send)
 TABLE, NAME_OF, CLASS_NAME = b"ruby_global_symbols", b"rb_id2str", b"rb_mod_name"
 SYMBOLS = (TABLE, NAME_OF, CLASS_NAME)
 AT = entry_fields(
-    ("storage", "symbols", "path_key"),
-    ("access", "offset", "class_path", *ruby.RubyLayout._fields),
+    ("storage", "symbols", "path_key"), ("access", "offset", "class_path", *ruby.RubyLayout._fields)
 )
 _JUMP, _PADDED = 0xE9, b"\xf3\x0f\x1e\xfa"
 # cmp %r32, disp32(%rip) or cmp disp32(%rip), %r32; mov disp32(%rip), %r64 with its prefixes.
