@@ -207,10 +207,6 @@ class Blocks:
         # sides of it. No block is empty.
         self._separators: list[int] = []
 
-    def lengths(self) -> list[int]:
-        """Return how many mappings each block has."""
-        return [len(owners) for owners in self._owners]
-
     def place(self, start: int, end: int, mapping: int) -> None:
         """As `place_in`."""
         first, last = self._reached(start, end)

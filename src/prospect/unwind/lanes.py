@@ -224,7 +224,6 @@ class Lanes:
         return value, is_there
 
     def _find_runs(self) -> None:
-        """Find which lanes read from which block."""
         low = np.flatnonzero(np.diff(self.block, prepend=-2))
         high = np.append(low, len(self.block))[1:]
         found = [self._blocks[row] if row >= 0 else _NOTHING for row in self.block[low].tolist()]

@@ -229,7 +229,6 @@ class _Walker:
 
 
 def _words(block: U8 | U64) -> U64:
-    """Return a view of the bytes of a block as words."""
     octets = block.view(np.uint8)
     return octets[: len(octets) & ~7].view(np.uint64)
 

@@ -238,7 +238,6 @@ class CodeHeaps:
             return bytes(each)
 
     def _in(self, answers: list[bytes]) -> dict[int, bytes]:
-        """Return the marks of the used blocks."""
         each, used = self._layout.block_bytes + 4, self._layout.used
         data = b"".join(answers)
         marks = (data[at : at + each] for at in range(0, len(data), each))

@@ -592,7 +592,6 @@ class ClassReader:
         return found
 
     def _find(self) -> None:
-        """Find new classes."""
         layout = self._layout
         if self._classes >= MOST_CLASSES:
             return

@@ -172,7 +172,6 @@ def _whole_pages(memory: ProcessMemory, begin: int, size: int) -> Iterator[bytes
 
 
 def _text(snapshot: Snapshot, address: int) -> str:
-    """Return a name, empty if there is none."""
     if not address:
         return ""
     try:

@@ -310,7 +310,6 @@ class MemoryFrames(Closing):
         return found if found and all(found[:2]) else None
 
     def _read(self, process: SampledProcess, tid: int, samples: list[_Sample]) -> None:
-        """Read a thread's frames for its samples."""
         self._send_again()
         try:
             read_ns, (*names, stack) = self._records_of(process, tid)

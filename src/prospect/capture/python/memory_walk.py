@@ -189,7 +189,6 @@ class FrameReader:
         return wire.NO_FRAME, at
 
     def _walk(self, at: int, snapshot: Snapshot) -> Walk:
-        """Follow the frames from the inside out."""
         frames: list[tuple[int, int, int]] = []
         status = wire.WALKED
         layout = self._frame

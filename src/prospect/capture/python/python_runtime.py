@@ -344,7 +344,6 @@ def _add_pointer() -> Iterator[Item]:
 
 
 def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]:
-    """Send a str of the code object."""
     yield from _read_object(pointer)
     # its state: 2 bits or more, then bytes a character in 3, compact, ascii
     label = f"compact_{kind}"
@@ -374,7 +373,6 @@ def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]
 
 
 def _send_lines(maps: Maps) -> Iterator[Item]:
-    """Send the code object's table of lines."""
     yield from _read_object(AT["lines"])
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["bytes"])
     yield asm.move(R5, 1)

@@ -237,7 +237,6 @@ def _frame() -> Iterator[Item]:
 
 
 def _identify() -> Iterator[Item]:
-    """Identify the function in `HEAD`."""
     yield asm.load(abi.BPF_DW, R2, SCRATCH, HEAD + php.NAME)
     yield asm.load_imm64(R1, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R1)
@@ -269,7 +268,6 @@ def _identify() -> Iterator[Item]:
 
 
 def _read_line() -> Iterator[Item]:
-    """Read the line of the instruction at `POINTER`."""
     # In the same function, the instruction has the same line.
     yield from recall(POINTER, PAIR, "has_line")
     yield from read_at(POINTER, php.OP_LINE, LAST, "no_line", 4)
@@ -280,13 +278,7 @@ def _read_line() -> Iterator[Item]:
     yield Label("has_line")
 
 
-def _sign(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
-    """Do nothing: `_identify` has read the signed bytes."""
-    yield from ()
-
-
 def _send(maps: Maps) -> Iterator[Item]:
-    """Send name, class and file of the function at `HANDLE`."""
     yield from read_at(HANDLE, 0, HEAD, "named", 24)
     yield from copy(HEAD + php.NAME, OWN[0])
     yield from copy(HEAD + php.SCOPE, OWN[1])
@@ -332,4 +324,4 @@ def _read_string(slot: int) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R4, SCRATCH, POINTER)
 
 
-RUNTIME = Runtime(wire.PHP, start=_start, frame=_frame, sign=_sign, send=_send)
+RUNTIME = Runtime(wire.PHP, start=_start, frame=_frame, send=_send)

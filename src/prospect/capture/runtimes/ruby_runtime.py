@@ -282,11 +282,6 @@ def _find_instruction() -> Iterator[Item]:
     yield Label("recalled")
 
 
-def _sign(_maps: Maps) -> Iterator[Item]:
-    """Do nothing: `_frame` has read the signed bytes, or recalled them."""
-    yield from ()
-
-
 def _send(maps: Maps) -> Iterator[Item]:
     """Send label, path and lines of the sequence in `CODE`, or the names of a C function."""
     yield from jump_if_slot(abi.BPF_JNE, HANDLE, 0, "of_c")
@@ -318,7 +313,6 @@ def _send(maps: Maps) -> Iterator[Item]:
 
 
 def _send_method(maps: Maps) -> Iterator[Item]:
-    """Send the name and the class of a C function."""
     yield Label("of_c")
     yield from find_names()
     for slot, kind, label in (
@@ -389,7 +383,7 @@ def _send_lines(maps: Maps) -> Iterator[Item]:
     yield from send_bytes(maps, wire.KIND_POSITIONS, wire.MOST_LINES_BYTES, "positions", "no_lines")
 
 
-RUNTIME = Runtime(wire.RUBY, start=_start, frame=_frame, sign=_sign, send=_send)
+RUNTIME = Runtime(wire.RUBY, start=_start, frame=_frame, send=_send)
 
 
 TABLE, NAME_OF, CLASS_NAME = b"ruby_global_symbols", b"rb_id2str", b"rb_mod_name"
@@ -526,7 +520,6 @@ def find_names() -> Iterator[Item]:
 
 
 def _find_name() -> Iterator[Item]:
-    """Put the string of the name `_ID` into `NAME`."""
     yield from jump_if_slot(abi.BPF_JLT, _ID, ruby.OPERATOR_END, "has_number")
     yield asm.alu(abi.BPF_RSH, R1, ruby.NAME_SHIFT)
     yield asm.store(abi.BPF_DW, SCRATCH, _ID, R1)
@@ -600,7 +593,6 @@ def _check_attached(other: str) -> Iterator[Item]:
 
 
 def _find_path() -> Iterator[Item]:
-    """Put the string of the path of `_OWNER` into `SCOPE`."""
     yield from jump_if_word(abi.BPF_JEQ, AT["class_path"], 0, "path_elsewhere")
     yield asm.load(abi.BPF_DW, R3, SCRATCH, _OWNER)
     yield asm.alu(abi.BPF_ADD, R3, R1)

@@ -15,8 +15,8 @@ A runtime consists of the names of its files (`machine.runtime_processes`), two 
   `LAST` (32 bits that lead to the line), `MARK` (8 bits for the report), and `FRAME` to the next
   frame or 0. It goes to "walk_fault" if memory cannot be read, and to "next" to hide the frame. It
   may set `HANDLE` to the object from which `send` reads, if that is not `CODE`;
-- `sign` puts 8 bytes into `PAIR` that differ if another function gets the same `CODE`; it goes to
-  "next" if there are none;
+- `sign` puts 8 bytes into `PAIR` that differ if another function gets the same `CODE`, unless
+  `frame` has done that; it goes to "next" if there are none;
 - `send`, for a function that was not sent yet, reads its name, file and lines from `CODE` and
   `PAIR`, and sends each by `walk_names.send_bytes` after `begin_name`. It goes to "named" if there
   is none.
@@ -111,5 +111,5 @@ class Runtime(NamedTuple):
     number: int
     start: Callable[[Maps], Iterator[Item]]
     frame: Callable[[], Iterator[Item]]
-    sign: Callable[[Maps], Iterator[Item]]
     send: Callable[[Maps], Iterator[Item]]
+    sign: Callable[[Maps], Iterator[Item]] | None = None

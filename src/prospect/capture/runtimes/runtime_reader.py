@@ -17,7 +17,6 @@ from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_eve
 from prospect.capture.runtimes.walk_state import WalkState
 from prospect.files.child import Child, given
 from prospect.light import Closing
-from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.following.process_filter import ProcessFilter
     from prospect.capture.runtimes.attaching import Walker
+
+    # CPU → events of mappings, a descriptor of /dev/null, the result of `EventSet.python_fds`, and
+    # other arguments of `RuntimeFrames.start`: rate, `beside_others` and `is_there`.
+    _Order = tuple[dict[int, list[int]], int, dict[int, int], list[int], float, bool, bool]
 
 _PROGRAM = "prospect.capture.runtimes.runtime_reader"
 _OTHERS = (
@@ -41,6 +44,13 @@ _LEAST_SHARE = 0.001
 _OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x207}
 _NAMES = {wire.CPYTHON: "CPython", wire.RUBY: "Ruby", wire.V8: "V8"}
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
+_LEFT_OUT = {
+    "held_up": "Functions of runtimes: files not read, because the file system did not answer: {}.",
+    "missed": "Functions of runtimes: mappings of files that may be runtimes, which could not be"
+    " read or exceed the limit for one user: {}.",
+    "lost": "Functions of runtimes: mappings that did not fit into the ring buffer: {}."
+    " Prospect looked for them in the running processes.",
+}
 
 
 def _unknown(state: WalkState, count: int) -> str:
@@ -69,21 +79,7 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     more = {name: count - since.get(name, 0) for name, count in state.counts.items()}
     if count := more["unknown"]:
         said.append(_unknown(state, count))
-    if count := more["held_up"]:
-        said.append(
-            "Functions of runtimes: files not read, because the file system did not answer:"
-            f" {count}."
-        )
-    if count := more["missed"]:
-        said.append(
-            "Functions of runtimes: mappings of files that may be runtimes, which could not be read"
-            f" or exceed the limit for one user: {count}."
-        )
-    if count := more["lost"]:
-        said.append(
-            f"Functions of runtimes: mappings that did not fit into the ring buffer: {count}."
-            " Prospect looked for them in the running processes."
-        )
+    said += [text.format(more[name]) for name, text in _LEFT_OUT.items() if more[name]]
     if count := more["refused"]:
         pid = state["refused_pid"]
         whose = f"process {pid}" if pid else "one user"
@@ -94,28 +90,11 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     return said
 
 
-class _Order(NamedTuple):
-    """The watcher's arguments; see `RuntimeFrames.start`.
-
-    Attributes:
-        fds: CPU → events of mappings.
-        null_fd: of /dev/null.
-        outputs, sampling: the result of `EventSet.python_fds`.
-    """
-
-    fds: dict[int, list[int]]
-    null_fd: int
-    outputs: dict[int, int]
-    sampling: list[int]
-    rate_hz: float
-    beside_others: bool
-    is_there: bool
-
-
 def _serve(stop_fd: int, state: WalkState, order: _Order, chosen: ProcessFilter | None) -> None:
     """Watch, in the child, until `stop_fd` is at its end."""
+    fds, null_fd, outputs, sampling, rate_hz, beside_others, is_there = order
     come_first()  # there are no frames before it reads
-    rings = mapped_rings(order.fds.values(), order.null_fd)
+    rings = mapped_rings(fds.values(), null_fd)
     # Imports cost the command nothing here. Those of the walker are for recordings with a runtime.
     from prospect.capture.runtimes.first_runtime import (  # noqa: PLC0415 - in the child alone
         first_runtime,
@@ -123,8 +102,7 @@ def _serve(stop_fd: int, state: WalkState, order: _Order, chosen: ProcessFilter 
         share_for,
     )
 
-    share = share_for(order.rate_hz)
-    is_there = order.is_there
+    share = share_for(rate_hz)
     found = list(runtime_mappings()) if is_there else first_runtime(stop_fd, rings, share)
     if not (is_there or found):
         return
@@ -133,10 +111,8 @@ def _serve(stop_fd: int, state: WalkState, order: _Order, chosen: ProcessFilter 
 
     def attach() -> Walker:
         state.attached()
-        maps = chosen.maps if chosen else None
-        return attach_walker(order.outputs, order.sampling, chosen=maps)
+        return attach_walker(outputs, sampling, chosen=chosen.maps if chosen else None)
 
-    beside_others = order.beside_others
     serve(stop_fd, rings, attach, state, found, beside_others=beside_others, share=share)
 
 
@@ -179,7 +155,7 @@ class RuntimeFrames(Closing):
         try:
             null_fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             open_mapping_events(fds, (EVERY_TASK,))
-            words = (fds, null_fd, outputs, sampling, rate_hz, beside_others, is_there)
+            order = (fds, null_fd, outputs, sampling, rate_hz, beside_others, is_there)
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             kept = [*opened, null_fd, *outputs.values(), *sampling]
 
@@ -187,11 +163,11 @@ class RuntimeFrames(Closing):
                 state_fd = os.memfd_create("walk-state", os.MFD_CLOEXEC)
                 os.ftruncate(state_fd, mmap.PAGESIZE)
                 self._state = WalkState(state_fd)
-                self.child.start_program(_PROGRAM, [*kept, state_fd], (state_fd, words))
+                self.child.start_program(_PROGRAM, [*kept, state_fd], (state_fd, order))
                 return
 
             def serve(stop_fd: int) -> None:
-                _serve(stop_fd, self._state, _Order(*words), chosen)
+                _serve(stop_fd, self._state, order, chosen)
 
             maps = chosen.maps.descriptors if chosen else ()
             self.child.start(serve, (*kept, *maps))
@@ -272,5 +248,5 @@ class RuntimeFrames(Closing):
 
 
 if __name__ == "__main__":  # started by `RuntimeFrames.start`
-    _stop_fd, (_state_fd, _words) = given()
-    _serve(_stop_fd, WalkState(_state_fd), _Order(*_words), None)
+    _stop_fd, (_state_fd, _order) = given()
+    _serve(_stop_fd, WalkState(_state_fd), _order, None)

@@ -126,7 +126,6 @@ def _end(chosen: Chosen | None) -> Iterator[Item]:
 
 
 def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
-    """Look up the entry of the task's process."""
     yield asm.move(CTX, R1)
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
     yield asm.load(abi.BPF_DW, R1, R0, task.mm)
@@ -140,7 +139,6 @@ def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
 
 
 def _begin(maps: Maps) -> Iterator[Item]:
-    """Begin a STACK in the CPU's scratch."""
     yield asm.store(abi.BPF_DW, FP, ZERO, 0)
     yield from look_up(maps.scratch, ZERO, SCRATCH)
     yield asm.store(abi.BPF_DW, SCRATCH, HANDLE, 0)
@@ -164,7 +162,6 @@ def _failures() -> Iterator[Item]:
 
 
 def _walk(maps: Maps, runtime: Runtime) -> Iterator[Item]:
-    """Write the frames from the inside out."""
     # 0, which the verifier does not know: otherwise it verifies each step, see `asm.may_go`.
     yield asm.load(abi.BPF_W, ROW, SCRATCH, COUNT_AT)
     yield Label("walk")
@@ -183,7 +180,8 @@ def _walk(maps: Maps, runtime: Runtime) -> Iterator[Item]:
     for slot, size, offset in ((CODE, abi.BPF_DW, 0), (LAST, abi.BPF_W, 8), (MARK, abi.BPF_W, 12)):
         yield asm.load(abi.BPF_DW, R2, SCRATCH, slot)
         yield asm.store(size, R5, FRAMES_AT + offset, R2)
-    yield from runtime.sign(maps)
+    if runtime.sign:
+        yield from runtime.sign(maps)
     yield from note_function()
     yield Label("next")
     yield asm.alu(abi.BPF_ADD, ROW, 1)

@@ -96,7 +96,7 @@ class CodeReader:
             return None
         how = self._memory.number(code - 1 + layout.code_bytecode)
         table = self._functions.bytes_of(self._memory.number(code - 1 + layout.code_table))
-        return self._with_inlined(Code(start, size, 0, (), (), ()), how, table)
+        return self._with_inlined(start, size, how, table)
 
     def _stream_before(self, address: int) -> int:
         """Return the beginning of the object whose instructions have an address; 0 without."""
@@ -132,7 +132,7 @@ class CodeReader:
             self._stream_map = word
         return is_one
 
-    def _with_inlined(self, code: Code, how: int, table: bytes) -> Code | None:
+    def _with_inlined(self, start: int, size: int, how: int, table: bytes) -> Code | None:
         """Return the code with its functions and pieces."""
         layout = self._layout
         literals = self._memory.number(how - 1 + self._word(layout.literals))
@@ -150,16 +150,16 @@ class CodeReader:
         for number in range(min(count, MOST_INLINED_CALLS)):
             word = self._memory.number(literals - 1 + self._word(number))
             shared.append(word & ~2)  # a weak reference has both low bits
-        return _Nodes(self._functions, shared, inlined).code(
-            code, positions(table, has_bit=bool(layout.has_statement_bit))
-        )
+        nodes = _Nodes(self._functions, shared, inlined)
+        rows = nodes.rows(positions(table, has_bit=bool(layout.has_statement_bit)))
+        return Code(start, size, own, rows, tuple(nodes.nodes), tuple(nodes.functions))
 
     def _word(self, number: int) -> int:
         return v8.ARRAY_DATA + 8 * number
 
 
 class _Nodes:
-    """Makes the pieces of code, each function and each line once."""
+    """Makes the pieces of code; numbers nodes and functions, each once."""
 
     def __init__(
         self, reader: FunctionReader, shared: list[int], calls: list[tuple[int, int]]
@@ -167,23 +167,18 @@ class _Nodes:
         self._reader = reader
         self._shared = shared
         self._calls = calls
-        self._functions: dict[int, int] = {}
-        self._nodes: dict[tuple[int, int, int], int] = {}
+        self.functions: dict[int, int] = {}
+        self.nodes: dict[tuple[int, int, int], int] = {}
         self._ends: dict[int, array[int] | None] = {}
 
-    def code(self, code: Code, entries: Iterable[tuple[int, int, int]]) -> Code:
-        """Return the code with its pieces; `entries` are of its table of source positions."""
+    def rows(self, entries: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+        """Return (offset, node) of each piece; `entries` are of the table of source positions."""
         rows: list[tuple[int, int]] = []
         for offset, place, call in entries:
             node = self._node(place, call, 0)
             if not rows or rows[-1][1] != node:
                 rows.append((offset, node))
-        return code._replace(
-            shared=self._shared[0],
-            rows=tuple(rows),
-            nodes=tuple(self._nodes),
-            functions=tuple(self._functions),
-        )
+        return tuple(rows)
 
     def _node(self, place: int, call: int, depth: int) -> int:
         """Return the number of the node of a place in an inlined call."""
@@ -193,9 +188,9 @@ class _Nodes:
             if number + 1 < len(self._shared):
                 shared = self._shared[number + 1]
                 outer = self._node(*split_position(position), depth + 1)
-        function = self._functions.setdefault(shared, len(self._functions))
+        function = self.functions.setdefault(shared, len(self.functions))
         key = function, self._line(shared, place), outer
-        return self._nodes.setdefault(key, len(self._nodes))
+        return self.nodes.setdefault(key, len(self.nodes))
 
     def _line(self, shared: int, place: int) -> int:
         if shared not in self._ends:
@@ -304,7 +299,6 @@ class _Process:
         return found
 
     def _names(self, shared: int, signed: int, function: Function) -> list[bytes]:
-        """Return the records of a function's name and file."""
         texts = (
             (wire.KIND_NAME, *_encoded(_name(function), wire.MOST_NAME_BYTES)),
             (wire.KIND_FILE, *_encoded(function.file or v8.NO_FILE, wire.MOST_FILE_BYTES)),
@@ -317,7 +311,6 @@ class _Process:
     def _record(
         self, kind: tuple[int, int], code: int, signed: int, beginning: int, text: bytes
     ) -> bytes:
-        """Return a record of a kind and status."""
         facts = wire.signature_of(signed), self._image, code, beginning
         return wire.HEADER.pack(wire.MAGIC, *kind, len(text), *facts) + text
 
@@ -333,7 +326,6 @@ def encode_code(code: Code, signed: Sequence[int]) -> bytes:
 
 
 def _name(function: Function) -> str:
-    """Return a function's name in reports."""
     if function.name or not function.first:
         return function.name or "(anonymous)"
     return f"(anonymous:{function.first})"
