@@ -237,13 +237,7 @@ class ApartMappings(Record):
 
 
 def file_by_tree(tree: I64, start: U64, end: U64, trees: int) -> tuple[Filing, U64, I64, Bools]:
-    """Sort mappings by tree and first address.
-
-    Args:
-        tree: i64[r], below `trees`.
-        start: u64[r] first addresses.
-        end: u64[r] the addresses after the last.
-        trees: their number.
+    """Sort mappings by tree, a number below `trees`, and first address; `end` is after the last.
 
     Returns:
         The filing; keys u64[r], ascending; the mapping i64[r] of each key; and bool[t] which trees
@@ -333,12 +327,8 @@ class AddressSpaces(Record):
         snapshot has, an mprotect()), the first one is returned.
 
         If mappings of a process and of its descendants cover each other, each call takes a pass
-        over these: pass all addresses at once.
-
-        Args:
-            space: [n] space of the task at the time, from `Timeline` or `Attribution`.
-            epoch: [n] the space's epoch at the time.
-            address: u64[n] AVMA.
+        over these: pass all addresses (AVMA) at once. Spaces and epochs are those of `Timeline` or
+        `Attribution`.
         """
         runs = self.locate_runs(space, epoch, address)
         return runs.mapping.repeat(runs.length)

@@ -158,12 +158,7 @@ class Track(Record):
 
 
 def build_track(ids: TaskIds, rank: Sequence[int], time_ns: Sequence[int]) -> tuple[Track, I64]:
-    """Sort change points by id.
-
-    Args:
-        ids: ranks of the ids.
-        rank: rank of the id that each change is of.
-        time_ns: times of the changes; ascending for each rank.
+    """Sort change points by id; `rank` is that of each one's id, whose times ascend.
 
     Returns:
         The track, and the change point that each of its rows is, i64[c + 1]: -1 for the first.

@@ -80,11 +80,7 @@ class CodeFinder(Protocol):
     """Finds the code at addresses, and the layout of its frames."""
 
     def locate(self, context: I32, address: U64) -> tuple[I32, U64, Bools]:
-        """Find the images at addresses.
-
-        Args:
-            context: i32[n] as in the input.
-            address: u64[n] AVMA.
+        """Find the images at addresses (AVMA); contexts are as in the input.
 
         Returns:
             i32[n] object, for `rows_of`; -1 for code of no object (JIT, a file that is gone).

@@ -50,13 +50,8 @@ def bytecode_sites(  # noqa: PLR0913 - the columns of one round
 ) -> None:
     """Change the sites of interpreted frames to their bytecode, in place, if that is known.
 
-    Args:
-        lanes: at their frames.
-        rule: i64[l] of each frame.
-        site: i32[l] of each frame.
-        memo: has the places of bytecode.
-        registers: u64[n] columns of the innermost frames by DWARF number.
-        is_first: whether the frames are the innermost ones.
+    `rule` and `site` are i64[l] and i32[l] of the lanes' frames. The registers are those of the
+    innermost frames, by DWARF number; `is_first` is whether the frames are the innermost ones.
     """
     rows = np.flatnonzero(rule == rules.INTERPRETED)
     if not len(rows):
@@ -84,10 +79,7 @@ def bytecode_sites(  # noqa: PLR0913 - the columns of one round
 def caller_sp(lanes: Lanes, rows: I64, cfa: I64) -> I64:
     """Return the stack pointer in the callers of interpreted frames, i64[r].
 
-    Args:
-        lanes: at these frames.
-        rows: i64[r] of the lanes.
-        cfa: i64[r] the ends of their frame records.
+    `rows` i64[r] of the lanes are at these frames, whose records end at `cfa` i64[r].
     """
     value, is_there = lanes.read_some(rows, lanes.fp.take(rows) + _SENDER)
     is_there &= (value > cfa) & (value - cfa < MOST_ADDED_BYTES) & (value & 7 == 0)
@@ -159,10 +151,7 @@ class Callers(NamedTuple):
 def step(lanes: Lanes, rule: I64, site: I32, around: Round) -> Callers:
     """Move every lane to its caller, in place; registers of lanes that end are undefined.
 
-    Args:
-        lanes: at their frames.
-        rule: i64[l] of each frame; guessed rules are put in place.
-        site: i32[l] of each frame.
+    `rule` i64[l], which gets guessed rules, and `site` i32[l] are of the lanes' frames.
     """
     end = np.full(len(lanes), GOES_ON, np.uint8)
     needed = np.zeros(len(lanes), np.int64)

@@ -269,11 +269,9 @@ def threads_with_times(ids: I32, records: SchedulerRecords) -> Threads:
 
 
 def by_thread_and_time(row: I32, time_ns: U64) -> I64:
-    """Return the order by thread, then by time, i64[n]; what is equal in both keeps its order.
+    """Return the order by thread, then by time, i64[n]; equal rows keep their order.
 
-    Args:
-        row: i32[n] rows of threads, none below -1.
-        time_ns: u64[n]; the sort is quick if it consists of a few ascending pieces.
+    Rows of threads are not below -1. The sort is quick if times are a few ascending pieces.
     """
     order = np.argsort(time_ns, kind="stable")
     # Numpy sorts 16-bit numbers by radix, in linear time.

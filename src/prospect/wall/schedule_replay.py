@@ -82,11 +82,7 @@ class Replay:
         self._part, self._slack = part.tolist(), slack.tolist()
 
     def gain_ns(self, saved_ns: F64) -> float:
-        """Return how much sooner the command would have ended.
-
-        Args:
-            saved_ns: f64[s] how much shorter each stretch would have been; negative if longer.
-        """
+        """Return how much sooner the command would have ended, if stretches were shorter."""
         begin, end = self._gains(saved_ns.tolist())
         # Savings in its last stretch after the command's exit do not count.
         last = self._of.last
