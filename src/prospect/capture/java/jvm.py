@@ -319,14 +319,7 @@ class Jvm:
     def __init__(
         self, pid: int, uid: int, take: Callable[[int, int], bool], *, with_classes: bool = False
     ) -> None:
-        """Prepare.
-
-        Args:
-            pid: the process.
-            uid: its user.
-            take: as for `JvmFile`.
-            with_classes: whether methods that are only interpreted are described too.
-        """
+        """Prepare; `with_classes` also describes methods that are only interpreted."""
         self.pid = pid
         self.uid = uid
         self.file = JvmFile(pid, take)

@@ -59,12 +59,7 @@ _PATH_FIELD = 5  # of a line of /proc/pid/maps
 
 
 def first_runtime(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list[MappingRecord]:
-    """Wait until a runtime runs.
-
-    Args:
-        stop_fd: a pipe's end.
-        rings: by the descriptor of their event.
-        share: of all CPUs, for looks.
+    """Wait until a runtime runs; looks take a share of all CPUs.
 
     Returns:
         All mappings of runtimes by then; none if the pipe's end came first.

@@ -42,13 +42,7 @@ def image_record(number: int, found: Placed, user: int) -> bytes:
 
 
 def encode(number: int, found: Placed, rooms: tuple[int, int]) -> bytes:
-    """Return the entry of a runtime.
-
-    Args:
-        number: its number in the recording.
-        found: the runtime.
-        rooms: the runtime's own and its user's, see `walk_rooms`.
-    """
+    """Return the entry of a runtime, with the rooms of itself and its user (`walk_rooms`)."""
     entry = image_record(number, found, rooms[1]) + struct.pack("=4I", found.runtime, *rooms, 0)
     addresses = *found.addresses, *[0] * (MOST_ADDRESSES - len(found.addresses))
     words = *found.words, *[0] * (MOST_WORDS - len(found.words))

@@ -127,12 +127,7 @@ class MemoryMachine:
     ) -> list[bytes]:
         """Return the records of a thread: those of new functions, then its stack.
 
-        Args:
-            image: the number of the runtime in the recording.
-            placed: the runtime.
-            memory: of the process.
-            ids: numbers of the process and of the thread.
-            pointer: the thread pointer, 0 if unknown.
+        `ids` are the numbers of process and thread, `pointer` is the thread pointer, 0 if unknown.
 
         Raises:
             UnreadableError: the memory may not be read, or is invalid.

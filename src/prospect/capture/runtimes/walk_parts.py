@@ -262,11 +262,6 @@ def recall(first: int, second: int, found: str) -> Iterator[Item]:
     """Set `LAST` and `PAIR` to their earlier values for two words, and go to a label.
 
     Reading memory of the process takes longer. The values must depend on nothing but these words.
-
-    Args:
-        first: the slot of the first word.
-        second: the slot of the second word.
-        found: label to go to.
     """
     yield asm.load(abi.BPF_DW, R2, SCRATCH, first)
     yield asm.load_imm64(R1, MIX_CODE)

@@ -73,7 +73,7 @@ def serve(  # noqa: PLR0913 - what a child gets
         state: gets the walker's state.
         found: mappings of runtimes so far.
         beside_others: whether the walker stays even if other tracers' programs cost samples.
-        share: of all CPUs that looks at new mappings may take.
+        share: of all CPUs, for looks at new mappings.
     """
     tracers = _TracerWatch(state, endures=beside_others)
     with ImageReader(state.reads_by) as reader:

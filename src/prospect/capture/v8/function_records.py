@@ -217,11 +217,8 @@ class FunctionRecords:
     ) -> tuple[int, tuple[bytes, ...], tuple[int, ...]]:
         """Return the number of functions read, records on them, and which could not be read.
 
-        Args:
-            pid: the process.
-            image: its number in the recording.
-            words: of the image, see `images`.
-            met: a function's address, its 8 signed bytes, and an address in its compiled code or 0.
+        `met` has addresses of functions, their signed bytes, and an address in the compiled code
+        or 0 of each; `words` are those of the image, see `images`.
         """
         process = self._processes.pop((pid, image), None) or _Process(pid, image, words)
         self._processes[pid, image] = process
