@@ -1,9 +1,8 @@
-"""The directory in which what costs time to make or to fetch is kept between runs.
+"""The user's cache directory: files that take time to make or to fetch, kept between runs.
 
-In and out: files of bytes by name; what is in them is for others to know. The directory belongs to
-the user alone, and so does every file in it: another user's, or one that others can write to, is
-as good as absent. Files are put in place whole, never written there, so that programs may share
-the directory, and it may be deleted at any time.
+The directory and its files belong to the user alone: a file of another user, or one that others can
+write to, counts as absent. A file is written under another name and then renamed, so programs can
+share the directory, and it may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from prospect.files.user_cache import cache_path, is_own
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
 PART_SUFFIX = ".part"
 
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# A file's time says when it was last used, no more exactly than this.
+# A file's time of change is that of its last use, exact to this.
 _DAY_NS = 86400 * 10**9
-# A file still being written after this was left by a program that was killed.
+# A program was killed if it has not finished a file after this.
 _LONGEST_WRITING_NS = _DAY_NS
 
 
@@ -44,9 +43,9 @@ class KeptFile(NamedTuple):
 
 
 class CacheDirectory(Record):
-    """A directory of kept files; it is made when the first of them is stored.
+    """The cache, or a directory in it; it is made when the first file is stored.
 
-    `above` is the cache's directory that it is in; None for the cache's own.
+    `above` is the directory of the cache that contains it; None for the cache itself.
     """
 
     path: str | os.PathLike[str]
@@ -54,7 +53,7 @@ class CacheDirectory(Record):
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
-        """Return the user's own, None if it is switched off or has no place."""
+        """Return the user's cache, None if it is switched off or there is no place for it."""
         path = cache_path(environment)
         return cls(path) if path else None
 
@@ -63,11 +62,7 @@ class CacheDirectory(Record):
         return CacheDirectory(os.path.join(self.path, name), self)
 
     def map(self, name: str, least_bytes: int) -> memoryview | None:
-        """Map a file; None if it is not there, not ours alone, or too small to be one.
-
-        Args:
-            least_bytes: at least 1.
-        """
+        """Map a file; None if it is not there, not ours alone, or below `least_bytes` (from 1)."""
         with suppress(OSError, ValueError), self.opened() as directory:
             descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=directory)
             try:
@@ -83,7 +78,7 @@ class CacheDirectory(Record):
         return None
 
     def use(self, name: str) -> bytes | None:
-        """Return the path of a file and note that it was used; None if it is not there or ours."""
+        """Return a file's path and note the use; None if it is not there or not ours alone."""
         with suppress(OSError), self.opened() as directory:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if is_own(status, stat.S_IFREG):
@@ -93,7 +88,7 @@ class CacheDirectory(Record):
         return None
 
     def age_s(self, name: str) -> float | None:
-        """Return the seconds since a file was put there or used; None if it is not there."""
+        """Return the seconds since a file was stored or used; None if it is not there."""
         with suppress(OSError), self.opened() as directory:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if is_own(status, stat.S_IFREG):
@@ -101,7 +96,7 @@ class CacheDirectory(Record):
         return None
 
     def put(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Write a file; do nothing if that is not possible."""
+        """Store a file; do nothing if that is not possible."""
         with suppress(OSError):
             self.make()
             with (
@@ -112,7 +107,7 @@ class CacheDirectory(Record):
                 file.writelines(pieces)
 
     def files(self) -> list[KeptFile]:
-        """Return what is kept, the file that was used longest ago first."""
+        """Return the files, the least recently used first."""
         found = []
         with suppress(OSError), self.opened() as directory, os.scandir(directory) as entries:
             for entry in entries:
@@ -122,20 +117,20 @@ class CacheDirectory(Record):
                         found.append(KeptFile(entry.name, status.st_size, status.st_mtime_ns))
         return sorted(found, key=lambda file: (file.used_ns, file.name))
 
-    def evict(self, suffixes: Iterable[str], most_bytes: int) -> None:
-        """Remove the files of these kinds that were used longest ago until the others fit."""
-        files, kinds = self.files(), set(suffixes)
+    def evict(self, suffixes: Container[str], most_bytes: int) -> None:
+        """Remove the least recently used files of these kinds until the others fit."""
+        files = self.files()
         stale = time.time_ns() - _LONGEST_WRITING_NS
-        unfinished = [f for f in files if f.suffix == PART_SUFFIX and f.used_ns < stale]
-        files = [file for file in files if file.suffix in kinds]
+        removed = [f.name for f in files if f.suffix == PART_SUFFIX and f.used_ns < stale]
+        files = [file for file in files if file.suffix in suffixes]
         excess = sum(file.size_bytes for file in files) - most_bytes
         for file in files:
             if excess <= 0:
                 break
             excess -= file.size_bytes
-            unfinished.append(file)
-        if unfinished:
-            self.remove(file.name for file in unfinished)
+            removed.append(file.name)
+        if removed:
+            self.remove(removed)
 
     def remove(self, names: Iterable[str]) -> int:
         """Remove files; return how many were there and could be removed."""
@@ -148,7 +143,7 @@ class CacheDirectory(Record):
         return removed
 
     def make(self) -> None:
-        """Make the directory, unless what it would lie in belongs to someone else (sudo's HOME).
+        """Make the directory, unless its parent belongs to someone else (sudo's HOME).
 
         Raises:
             OSError: it cannot be made.
@@ -192,7 +187,7 @@ def _make(directory: str | os.PathLike[str]) -> None:
 
 
 def part_name() -> str:
-    """Return a name that no file has, for one that is being written."""
+    """Return an unused name for a file that is being written."""
     return f"{os.urandom(8).hex()}{PART_SUFFIX}"
 
 
@@ -200,16 +195,15 @@ def part_name() -> str:
 def new_file(
     directory: int, name: str, part: str = "", *, may_replace: bool = True
 ) -> Iterator[int]:
-    """Open a file to be written under another name; put it in place where the block succeeds.
+    """Open a file to be written under another name; rename it to `name` if the block succeeds.
 
     Args:
         directory: descriptor.
-        name: what it is to be called.
-        part: what it is called until then, if that matters; a name that no file has.
+        part: its unused name until then; made up if empty.
         may_replace: whether it replaces a file of this name.
 
     Raises:
-        OSError: it cannot be made or put in place.
+        OSError: it cannot be made or renamed.
     """
     part = part or part_name()
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
@@ -226,7 +220,7 @@ def new_file(
 
 
 def put_in_place(directory: int, part: str, name: str, *, may_replace: bool = True) -> None:
-    """Give a file that is written its name.
+    """Rename a written file to its final name.
 
     Raises:
         OSError: it cannot be renamed, or a file of this name may not be replaced.

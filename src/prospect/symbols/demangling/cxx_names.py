@@ -1,10 +1,10 @@
-"""Mangled names of C++ → what the source calls them, by the C++ runtime of this machine.
+"""Mangled C++ names → names of the source, by the C++ runtime of this machine.
 
-Defined by the Itanium C++ ABI, 5.1 "External Names (a.k.a. Mangling)", and for `__cxa_demangle` by
-its 3.4 "Demangler API". The runtime prints each substitution (S1_) and template parameter (T_) in
-full, and each element of a pack (Dp): a name of 300 bytes can ask for gigabytes. Names that refer
-back that often are demangled in a child that may use little time and memory; this file is its
-program too, and therefore imports no other module of Prospect.
+Defined by the Itanium C++ ABI, 5.1 "External Names (a.k.a. Mangling)" and 3.4 "Demangler API"
+(`__cxa_demangle`). The runtime prints each substitution (S1_), template parameter (T_) and element
+of a pack (Dp) in full: a name of 300 bytes can ask for gigabytes. A child with limits on time and
+memory demangles the names that refer back that often. This file is the child's program too, so it
+imports no other module of Prospect.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _LIBRARY = "libstdc++.so.6"
 _REFERENCE = re.compile(rb"[ST][0-9A-Z]*_")
 _PACK_EXPANSION = b"Dp"
-# A name within these limits costs at most some 50 ms. Of the 478,000 names of a machine with LLVM
-# and several toolchains on it one in a hundred does not.
+# A name within these limits takes at most some 50 ms.
 _CHEAP_REFERENCES = 16
 _CHEAP_PACK_EXPANSIONS = 1
 _LONGEST_TEXT_BYTES = 1 << 16
@@ -35,12 +34,12 @@ _PATIENCE_SECONDS = 20
 
 
 def available() -> bool:
-    """Whether this machine has the runtime."""
+    """Return whether this machine has the runtime."""
     return _load_demangler() is not None
 
 
 def is_costly(name: bytes) -> bool:
-    """Whether a name might ask for more than it is worth, so that a child must try it."""
+    """Return whether a name may take so much time or memory that a child must try it."""
     if name.count(_PACK_EXPANSION) > _CHEAP_PACK_EXPANSIONS:
         return True
     # A reference has an S or a T; counting those first spares most names the slower search.
@@ -57,13 +56,13 @@ def demangle_cxx(name: bytes) -> bytes | None:
 
 
 def demangle_costly(names: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Demangle names in a child; those that are too costly or not mangled are not in the answer."""
+    """Demangle names in a child; leave out those that are too costly or not mangled."""
     waiting = [name for name in names if b"\n" not in name]
     texts: dict[bytes, bytes] = {}
     for _ in range(_MOST_CHILDREN):
         if not waiting or not available():
             break
-        # A child that is killed has answered up to the name that it was killed for.
+        # A killed child has answered for all names before the one that it was killed for.
         answers = _ask_child(waiting)
         texts.update((name, text) for name, text in zip(waiting, answers, strict=False) if text)
         waiting = waiting[len(answers) + 1 :]
@@ -73,10 +72,9 @@ def demangle_costly(names: Sequence[bytes]) -> dict[bytes, bytes]:
 def _ask_child(names: list[bytes]) -> list[bytes]:
     import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
 
-    command = [sys.executable, "-I", "-S", __file__]
     try:
         done = subprocess.run(
-            command,
+            [sys.executable, "-I", "-S", __file__],
             input=b"\n".join(names),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -89,7 +87,7 @@ def _ask_child(names: list[bytes]) -> list[bytes]:
 
 
 def _serve() -> None:
-    """Answer one line a name, each as soon as it is known."""
+    """Write a line for each name as soon as it is demangled."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_CHILD_BYTES, _CHILD_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_CHILD_SECONDS, _CHILD_SECONDS))

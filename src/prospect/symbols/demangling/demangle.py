@@ -1,7 +1,7 @@
-"""Names as linkers see them → names as programmers wrote them: C++ and Rust.
+"""Linkage names of C++ and Rust → names of the source.
 
-Names of D, Go and Swift stay as they are, and so do those of C++ where its runtime is not
-installed. Names come from other users' files: the cost of each is bounded.
+Names of D, Go and Swift stay as they are, and so do those of C++ if its runtime is not installed.
+Names come from other users' files: the cost of each is bounded.
 """
 
 from __future__ import annotations
@@ -18,29 +18,28 @@ if TYPE_CHECKING:
     Answers = dict[bytes, bytes]
 
 _BRACKET = b"->"
-# Characters that `SymbolTable.names` adds to names; a mangled one has neither a space nor an @.
+# Text that `SymbolTable.names` adds to names; a mangled name has neither a space nor an @.
 _ADDITIONS = (b" [fn ", b"@plt")
 
 
 def demangle(
     names: Sequence[bytes], ask: Callable[[Sequence[bytes]], Answers] | None = None
 ) -> list[str]:
-    """Demangle names; those that are not mangled, or not soundly, stay as they are.
+    """Demangle names; names that are not mangled, or not soundly, stay as they are.
 
     Args:
-        names: as `SymbolTable.name` gives them; each distinct one is demangled once. Both sides
-            of a bracket, and the name before `@plt` or ` [fn 2 of 3]`, are demangled by themselves.
-        ask: demangles what is too costly to be tried in this process; a child unless said.
+        names: as from `SymbolTable.names`. Both sides of a bracket, and the name before `@plt` or
+            ` [fn 2 of 3]`, are demangled by themselves.
+        ask: demangles names that are too costly for this process; by default a child does.
 
     Returns:
         One text a name; bytes that are not UTF-8 as surrogates (PEP 383).
     """
-    # In their order, in which they are in memory too: half the time of that of a set.
+    # In their order, which is that of memory too: twice as fast as a set.
     mangled = [name for name in dict.fromkeys(names) if _may_be_mangled(name)]
-    if not mangled:  # as of most programs
+    if not mangled:
         return [_as_text(name) for name in names]
-    # Some have more to them than the linker's name.
-    parts = {name: _parts(name) for name in mangled if _has_more(name)}
+    parts = {name: _parts(name) for name in mangled if _is_completed(name)}
     each = [name for name in mangled if name not in parts] if parts else mangled
     each += dict.fromkeys(part for both in parts.values() for part, _ in both)
     texts = _demangle_each(each, ask or _ask_child)
@@ -50,13 +49,13 @@ def demangle(
 
 
 class LazyNames:
-    """Names that are demangled as they are asked for; what takes a child, all at once."""
+    """Names that are demangled on request; a child demangles all costly ones at once."""
 
     def __init__(self, names: Sequence[bytes]) -> None:
         self._names = names
 
     def texts(self, names: Sequence[bytes]) -> list[str]:
-        """Demangle some of the names, as `demangle` would all of them."""
+        """Demangle some of the names as `demangle` does."""
         return demangle(names, lambda _: self._answers)
 
     @cached_property
@@ -70,8 +69,8 @@ def _may_be_mangled(name: bytes) -> bool:
     return b"_Z" in name or b"_R" in name
 
 
-def _has_more(name: bytes) -> bool:
-    # Written out: it is asked of each of thousands of names.
+def _is_completed(name: bytes) -> bool:
+    # Written out, as it runs for thousands of names.
     return b"->" in name or b" [fn " in name or b"@plt" in name
 
 
@@ -80,7 +79,7 @@ def _parts(name: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _without_addition(name: bytes) -> tuple[bytes, bytes]:
-    """Split a name as in a symbol table from what was added to it."""
+    """Split a name of a symbol table into the linkage name and the addition."""
     for addition in _ADDITIONS:
         if addition in name:
             part, found, rest = name.partition(addition)
@@ -96,7 +95,7 @@ def _demangle_each(
     if costly:
         answers = ask(costly)
         texts.update((name, _as_text(answers.get(name, name))) for name in costly)
-    return texts  # type: ignore[return-value]  # none is left without a text
+    return texts  # type: ignore[return-value]  # each has a text now
 
 
 def _ask_child(names: Sequence[bytes]) -> Answers:
@@ -105,7 +104,7 @@ def _ask_child(names: Sequence[bytes]) -> Answers:
 
 
 def _demangle_one(name: bytes) -> str | None:
-    """Demangle what is cheap; None for what is for a child to try."""
+    """Demangle a name if that is cheap; None if a child must try."""
     text = _as_text(name)
     if len(name) > LONGEST_MANGLED_BYTES or not name.startswith((b"_Z", b"_R")):
         return text
@@ -120,7 +119,7 @@ def _demangle_one(name: bytes) -> str | None:
     return None if cxx.is_costly(name) else _as_text(cxx.demangle_cxx(name) or name)
 
 
-# Each demangler is loaded for the first name that is mangled so: most programs have none.
+# Each demangler is loaded for its first name: most programs have none.
 @cache
 def _rust_names() -> ModuleType:
     from prospect.symbols.demangling import rust_names  # noqa: PLC0415 - for the first such name

@@ -1,10 +1,10 @@
-"""Names that rustc mangled → what the source calls them, in both of its schemes.
+"""Names that rustc mangled, in both of its schemes → names of the source.
 
-The legacy scheme is C++'s nested name with a hash for its last part; what an identifier of C++
-cannot hold is escaped. Defined by ``compiler/rustc_symbol_mangling/src/legacy.rs``. The v0 scheme
-is defined by RFC 2603, whose productions the methods below are named after. Hashes are left out, as
-in rustc's own `{:#}` form. A reference back into a v0 name prints what is there again, so that
-text can double with each: text, steps and depth are bounded, beyond the needs of any real name.
+The legacy scheme is C++'s nested name with a hash as its last part; characters that a C++
+identifier cannot hold are escaped. Defined by ``compiler/rustc_symbol_mangling/src/legacy.rs``. The
+v0 scheme is defined by RFC 2603; the methods below have the names of its productions. Hashes are
+left out, as in rustc's `{:#}` form. A back reference in a v0 name prints its target again, so each
+can double the text: text, steps and depth are bounded, beyond the needs of any real name.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _POINTERS = {"R": "&", "Q": "&mut ", "P": "*const ", "O": "*mut "}
 
 
 def demangle_legacy(name: str) -> str | None:
-    """Return the source's name, None for what is not of this scheme."""
+    """Return the source's name, None if the name is not of this scheme."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -93,11 +93,11 @@ def _character(escape: re.Match[str]) -> str:
 
 
 class _NotMangledError(Exception):
-    """The name does not follow the grammar, or costs more than a name is worth."""
+    """The name does not follow the grammar, or is too costly."""
 
 
 def demangle_v0(name: str) -> str | None:
-    """Return the source's name, None for what is not of this scheme or too costly."""
+    """Return the source's name, None if the name is not of this scheme or too costly."""
     if not name.startswith("_R") or not name.isascii():
         return None
     # Suffixes of LLVM's passes follow a dot, which occurs nowhere else.
@@ -115,7 +115,7 @@ def demangle_v0(name: str) -> str | None:
 
 
 class _Parser:
-    """A position in one name, and the text that has come of it."""
+    """A position in one name, and the text printed so far."""
 
     def __init__(self, mangled: str) -> None:
         self.mangled = mangled
@@ -265,7 +265,7 @@ class _Parser:
             self._print(">")
 
     def _path_with_open_arguments(self) -> bool:
-        """Print a path; of an instance leave the bracket open, for the bindings of its types."""
+        """Print a path; leave the bracket of an instance open, for the bindings of its types."""
         self._enter()
         is_open = False
         if self._eat("B"):
@@ -313,7 +313,7 @@ class _Parser:
         self._bound_lifetimes -= count
 
     def _lifetime(self, index: int) -> None:
-        """Print a lifetime by its distance to the binder, innermost first; 0 is an erased one."""
+        """Print a lifetime by its distance to the binder, 1 for the innermost; 0 if erased."""
         depth = self._bound_lifetimes - index
         if depth < 0:
             raise _NotMangledError
@@ -327,7 +327,7 @@ class _Parser:
         target = self._number_62()
         if target >= start:
             raise _NotMangledError
-        # Parts that are not printed need not be followed: they are parsed in their place.
+        # Without printing there is no need to follow it: its target is parsed in its place.
         if self._is_silent:
             return False
         after, self.position = self.position, target

@@ -1,14 +1,14 @@
 """Paths of files that debug-file servers and targets sent to this machine, by build id.
 
-They are in Prospect's own cache and in that of elfutils' client, which GDB and perf use too; where
-the latter is, debuginfod-client-config(7) says. A target chooses what it sends, so its files have
-their own directory and serve its recordings only.
+They are in Prospect's cache and in that of elfutils' client, which GDB and perf use too
+(debuginfod-client-config(7)). A target chooses what it sends, so its files have their own directory
+and are used for its recordings only.
 """
 
 from __future__ import annotations
 
 import os
-from _blake2 import blake2b  # as in `symbols.cache`
+from _blake2 import blake2b  # as in `table_cache`
 from typing import TYPE_CHECKING
 
 from prospect.symbols.cache_directory import CacheDirectory
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 DEBUG_INFO = "debuginfo"
 EXECUTABLE = "executable"
-KERNEL_LISTING = "kallsyms"
-"""Of another machine's kernel, as it was read there."""
+KERNEL_LISTING = "kallsyms"  # of a target's kernel, as read there
 TARGETS = "targets"
 ABSENT_SUFFIX = ".absent"
 DOWNLOAD_SUFFIXES = (f".{DEBUG_INFO}", f".{EXECUTABLE}", f".{KERNEL_LISTING}", ABSENT_SUFFIX)
@@ -31,12 +30,12 @@ _OLD_CLIENT_DIRECTORY = ".debuginfod_client_cache"
 
 
 def has_debug_info(image: ElfImage) -> bool:
-    """Whether an image has its own DWARF."""
+    """Return whether an image has its own DWARF."""
     return any(image.find_section(name) >= 0 for name in (b".debug_info", b".zdebug_info"))
 
 
 def kept_name(build_id: bytes, kind: str) -> str:
-    """Name a file of the cache: `kind` is DEBUG_INFO or EXECUTABLE, as in the server's address."""
+    """Name a file of the cache: `kind` is DEBUG_INFO, EXECUTABLE or KERNEL_LISTING."""
     return f"{build_id.hex()}.{kind}"
 
 
@@ -46,9 +45,9 @@ def downloaded_paths(
     """Yield the paths at which a file from a debug-file server may be.
 
     Args:
-        build_id: of the image; it is not checked that the file there has it.
+        build_id: of the image; the caller checks that the file there has it.
         kind: DEBUG_INFO or EXECUTABLE.
-        environment: says where the caches are.
+        environment: variables that name the caches' places.
     """
     kept = CacheDirectory.of_user(environment)
     own = kept.use(kept_name(build_id, kind)) if kept else None
@@ -60,11 +59,11 @@ def downloaded_paths(
 
 
 def kept_for(target: str, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
-    """Return the directory of what a target sent, None if nothing is kept on disk."""
+    """Return the directory of a target's files, None if nothing is kept on disk."""
     kept = CacheDirectory.of_user(environment)
     if kept is None:
         return None
-    # A digest: the name may be longer than a file's, or have slashes.
+    # A digest, as the target's name may be too long for a file's or have slashes.
     digest = blake2b(target.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
     return kept.within(TARGETS).within(digest)
 
@@ -73,8 +72,8 @@ def target_paths(target: str, build_id: bytes, kind: str) -> Iterator[bytes]:
     """Yield the path of a file that a target sent; nothing without a target.
 
     Args:
-        target: that sent the recording.
-        build_id: of the image; only EXECUTABLE files are checked to have it.
+        target: of the recording.
+        build_id: of the image; the caller checks that an EXECUTABLE has it.
         kind: EXECUTABLE or KERNEL_LISTING.
     """
     kept = kept_for(target) if target else None
@@ -84,7 +83,7 @@ def target_paths(target: str, build_id: bytes, kind: str) -> Iterator[bytes]:
 
 
 def _client_directory(environment: Mapping[str, str]) -> str:
-    """Return where elfutils' client keeps what it fetched, "" where that has no place."""
+    """Return the cache directory of elfutils' client, "" if it has none."""
     chosen = environment.get("DEBUGINFOD_CACHE_PATH", "")
     if chosen.startswith("/"):
         return chosen

@@ -1,20 +1,19 @@
-"""Find the file that was mapped, and the debug file that belongs to it.
+"""Find the file that was mapped, and its separate debug file.
 
-A path proves nothing: the file may have been replaced since, or mean another file in a container.
-So an image is known to be the recorded one, or there is a reason why there is none. Places of
-debug files are defined by the GDB manual, "Debugging Information in Separate Files", and
-perf-buildid-cache(1). A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is
-not looked for here: it has DWARF of theirs, but no symbols.
+A path proves nothing: the file may have been replaced since, or be another file in a container. So
+the search returns an image that is known to be the recorded one, or the reason why there is none.
+Places of debug files are defined by the GDB manual, "Debugging Information in Separate Files", and
+perf-buildid-cache(1). The file that several debug files share (.gnu_debugaltlink, made by dwz(1))
+is not searched: it has DWARF, but no symbols.
 
-The vdso and the vsyscall page, which the kernel maps into every process, have no file. The vdso is
-an ELF image, read from this very process, which has the same as all others of its class under one
-kernel; that of 32-bit programs is read from one of them. The vsyscall page is code of the kernel's
-at a fixed address that has one name (``arch/x86/entry/vsyscall/vsyscall_emu_64.S``, Linux 6.12).
+The kernel maps the vdso and the vsyscall page into every process without a file. The vdso is an ELF
+image. All processes of a class have the same under one kernel, so it is read from this process, and
+that of 32-bit programs from one of them. The vsyscall page is kernel code at a fixed address, with
+one name (``arch/x86/entry/vsyscall/vsyscall_emu_64.S``, Linux 6.12).
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import zlib
 from typing import TYPE_CHECKING
@@ -57,14 +56,9 @@ if TYPE_CHECKING:
 
 
 # kernel/events/core.c:perf_event_mmap_event()
-_READ_SECTIONS = (
-    *(b".symtab", b".strtab", b".dynsym", b".dynstr"),
-    *(b".eh_frame", b".sframe"),
-    *(b".gopclntab", b".data.rel.ro.gopclntab"),
-)
 _TOO_LONG = b"//toolong"
 DEBUG_ROOT = b"/usr/lib/debug"
-# PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
+# PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf pads shorter ones with zeros.
 _RECORDED_BUILD_ID_BYTES = 20
 OTHERS_TAKE_ALL = (
     f"files of other users take all the memory that they may; {VARIABLE}=4G allows more"
@@ -82,7 +76,7 @@ _SENTENCES = {
     NameSource.NO_BUDGET: OTHERS_TAKE_ALL,
     NameSource.NO_ELF: "it is not an ELF file that can be read",
 }
-# Of several failures the first of these is the most helpful.
+# Failures, the most helpful first.
 _TELLING_ORDER = (
     NameSource.NO_MATCH,
     NameSource.NO_ANSWER,
@@ -101,12 +95,7 @@ class FoundImage(NamedTuple):
 
 
 class DebugImage(NamedTuple):
-    """A separate debug file.
-
-    Attributes:
-        file, image: as in `FoundImage`.
-        source: reported as the origin of its names.
-    """
+    """A separate debug file; `source` is the origin of its names in reports."""
 
     file: OpenFile
     image: ElfImage
@@ -127,37 +116,34 @@ def find_image(  # noqa: PLR0913 - a keyword for each
     """Find the file that was mapped.
 
     Args:
-        key: what the recording says of it.
         processes: processes that had it mapped and still run.
         recorded_until: seconds since the epoch, 0 for unknown; a file changed later is another.
-        served: the mount tables known so far; files on what other users serve are not touched.
-        named_by: whose word the path is: the owner of the recording.
-        target: that the recording came from, "" for none; the files that it sent are searched.
-        sysroot: below which the file is looked for first, b"" for nowhere.
+        served: the mount tables known so far; file systems that other users serve are not touched.
+        named_by: the user who vouches for the path: the owner of the recording.
+        target: of the recording, "" for none; the files that it sent are searched.
+        sysroot: directory to search first, b"" for none.
         debug_dir: see `SymbolOptions`.
 
     Returns:
-        The first candidate that is the recorded file by build id, else by inode. A recording that
-        has no build id of a file has the one below `sysroot` that the person who chose it means.
+        The first candidate that is the recorded file by build id, else by inode. If the recording
+        has no build id, the file below `sysroot` counts as the recorded one.
     """
     failures: set[NameSource] = set()
-    other_below = b""
+    is_other_below = False
     places = _Places(key, processes, served or ServedMounts(), named_by, target, sysroot, debug_dir)
     for candidate in _candidates(places):
         found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
-        is_meant = bool(sysroot) and not key.build_id and _is_below(sysroot, found)
-        if isinstance(found, FoundImage) and not (
-            is_meant or _is_recorded(found, key, recorded_until)
-        ):
-            other_below = other_below or (sysroot if _is_below(sysroot, found) else b"")
-            found = NameSource.NO_MATCH
         if isinstance(found, FoundImage):
-            return found
+            is_below = bool(sysroot) and found.file.root == sysroot
+            if (is_below and not key.build_id) or _is_recorded(found, key, recorded_until):
+                return found
+            is_other_below |= is_below
+            found = NameSource.NO_MATCH
         failures.add(found)
-    if other_below:
-        shown = other_below.decode("utf-8", "surrogateescape")
+    if is_other_below:
+        shown = sysroot.decode("utf-8", "surrogateescape")
         note = f"the file below {shown} has another build id than the recorded one"
-        return Missing(NameSource.NO_MATCH, note, other_below)
+        return Missing(NameSource.NO_MATCH, note, sysroot)
     reason = next((reason for reason in _TELLING_ORDER if reason in failures), NameSource.NO_FILE)
     note = ""
     if reason == NameSource.NO_PERMISSION:
@@ -175,16 +161,12 @@ def find_debug_image(
         debug_dir: see `SymbolOptions`.
 
     Returns:
-        A debug file with the image's build id, or with the checksum that the image asks for; one
-        that a server sent only if there is no other.
+        A debug file with the image's build id, or with the checksum in the image's link. Files of
+        servers come last.
     """
     build_id, link = found.image.build_id, found.image.debug_link
     if build_id:
-        for debug in itertools.chain(
-            _chosen_debug_files(build_id, debug_dir),
-            _debug_files_there(build_id, found.file),
-            debug_files(build_id),
-        ):
+        for debug in debug_files(build_id, debug_dir, found.file):
             if debug.image.build_id == build_id:
                 return _debug_image(debug, found, NameSource.DEBUG_FILE)
     if link:
@@ -205,107 +187,91 @@ def _debug_image(debug: FoundImage, found: FoundImage, source: NameSource) -> De
 
 
 def open_image(path: bytes) -> FoundImage | None:
-    """Open an ELF file that a person names, or Prospect itself; None for anything else."""
-    return _parsed(open_file(path))
+    """Open an ELF file that a person names, or Prospect itself; None for any other file."""
+    return next(_parsed([open_file(path)]), None)
 
 
 def received_images(paths: Iterable[bytes]) -> Iterator[FoundImage]:
     """Open the ELF files among kept copies of files from elsewhere."""
-    yield from filter(None, map(_parsed, map(open_received, paths)))
+    return _parsed(map(open_received, paths))
 
 
-def _debug_files_there(build_id: bytes, file: OpenFile) -> Iterator[FoundImage]:
-    """Open the debug file of a build id in the root of its image, if that is not our own."""
-    if file.root != OWN_ROOT:
-        found = _parsed(_there(_of_package(build_id), file))
-        if found:
+def _parsed(files: Iterable[OpenFile | NameSource]) -> Iterator[FoundImage]:
+    """Yield the ELF files among files."""
+    for file in files:
+        found = file if isinstance(file, NameSource) else _parse(file)
+        if isinstance(found, FoundImage):
             yield found
 
 
-def _there(path: bytes, file: OpenFile) -> OpenFile | NameSource:
-    """Open a file that an image asks for, in the root of the image."""
+def _open_there(path: bytes, file: OpenFile) -> OpenFile | NameSource:
+    """Open a file that an image names, in the root of the image."""
     is_received = file.owner == EVERYBODY
     return open_named(path, file.speaks_for, root=file.root, is_received=is_received)
 
 
-def _of_package(build_id: bytes, root: bytes = b"", suffix: bytes = b".debug") -> bytes:
+def _build_id_path(root: bytes, build_id: bytes, suffix: bytes = b".debug") -> bytes:
     digits = build_id.hex().encode()
-    return (root or DEBUG_ROOT) + b"/.build-id/%b/%b%b" % (digits[:2], digits[2:], suffix)
+    return root + b"/.build-id/%b/%b%b" % (digits[:2], digits[2:], suffix)
 
 
-def _chosen_debug_files(build_id: bytes, debug_dir: bytes) -> Iterator[FoundImage]:
-    """Open the debug file of a build id in the directory that a person chose, if any."""
-    found = open_image(_of_package(build_id, debug_dir)) if debug_dir else None
-    if found:
-        yield found
+def debug_files(
+    build_id: bytes, debug_dir: bytes = b"", image_file: OpenFile | None = None
+) -> Iterator[FoundImage]:
+    """Open the debug files at the places of a build id; the caller checks that they have it.
 
-
-def debug_files(build_id: bytes, debug_dir: bytes = b"") -> Iterator[FoundImage]:
-    """Open what is called the debug file of a build id.
-
-    That of `debug_dir` comes first, then a package's, then perf's copy.
+    The place in `debug_dir` comes first, then that in the image's root if this is not ours, then
+    that of packages, and last perf's copy.
     """
-    yield from _chosen_debug_files(build_id, debug_dir)
-    of_package = open_image(_of_package(build_id))
-    if of_package:
-        yield of_package
+    path = _build_id_path(DEBUG_ROOT, build_id)
+    if debug_dir:
+        yield from _parsed([open_file(_build_id_path(debug_dir, build_id))])
+    if image_file and image_file.root != OWN_ROOT:
+        yield from _parsed([_open_there(path, image_file)])
+    yield from _parsed([open_file(path)])
     yield from received_images(cached_copies(build_id, b"debug"))
 
 
 def downloaded_debug_files(build_id: bytes) -> Iterator[FoundImage]:
-    """Open what debug-file servers sent as the debug file of a build id."""
+    """Open the files that debug-file servers sent as the debug file of a build id."""
     return received_images(downloaded_paths(build_id, DEBUG_INFO))
 
 
-def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
-    """Give the places where perf may have kept a copy of an object, under any of the names."""
-    digits = build_id.hex().encode()
-    for home in _home():
-        for name in names:
-            yield home + b"/.debug/.build-id/%b/%b/%b" % (digits[:2], digits[2:], name)
+def cached_copies(build_id: bytes, name: bytes) -> Iterator[bytes]:
+    """Yield the path of perf's copy of an object, whose file has the given name there."""
+    home = os.path.expanduser(b"~")  # noqa: PTH111 - paths are bytes here
+    if home.startswith(b"/"):
+        yield _build_id_path(home + b"/.debug", build_id, b"/" + name)
 
 
 def image_costs(image: ElfImage) -> tuple[int, int]:
-    """Estimate what the symbols of an image take: bytes while they are read, and from then on."""
-    sizes = {name: _section_bytes(image, name) for name in _READ_SECTIONS}
-    # A function has 8 bytes there, a third of a symbol.
-    of_go = 3 * (sizes[b".gopclntab"] + sizes[b".data.rel.ro.gopclntab"])
-    dynamic = sizes[b".dynsym"] + sizes[b".dynstr"]
-    tables = max(sizes[b".symtab"] + sizes[b".strtab"], dynamic + of_go)
-    return 8 * tables + 4 * (sizes[b".eh_frame"] + sizes[b".sframe"]), 3 * tables
+    """Estimate the memory for an image's symbols, in bytes: while they are read, and after that."""
 
+    def size(*names: bytes) -> int:
+        return sum(len(image.section_data(image.find_section(name))) for name in names)
 
-def _section_bytes(image: ElfImage, name: bytes) -> int:
-    row = image.find_section(name)
-    return len(image.section_data(row)) if row >= 0 else 0
+    # A function has 8 bytes in Go's table, a third of a symbol.
+    of_go = 3 * size(b".gopclntab", b".data.rel.ro.gopclntab")
+    tables = max(size(b".symtab", b".strtab"), size(b".dynsym", b".dynstr") + of_go)
+    return 8 * tables + 4 * size(b".eh_frame", b".sframe"), 3 * tables
 
 
 def same_build_id(recorded: bytes, actual: bytes | None) -> bool:
-    """Compare a recorded build id, perhaps cut or filled up to 20 bytes, with an image's."""
+    """Compare a recorded build id, perhaps cut or padded to 20 bytes, with that of an image."""
     size = _RECORDED_BUILD_ID_BYTES
     return recorded[:size].rstrip(b"\0") == (actual or b"")[:size].rstrip(b"\0")
 
 
 def whole_build_id(recorded: bytes) -> bytes:
-    """Return a recorded build id without the zeros that filled up one of 8 or 16 bytes."""
+    """Return a recorded build id without the zeros that pad one of 8 or 16 bytes."""
     for size in (0, 8, 16):
         if len(recorded) == _RECORDED_BUILD_ID_BYTES and not any(recorded[size:]):
             return recorded[:size]
     return recorded
 
 
-def _home() -> Iterator[bytes]:
-    home = os.path.expanduser(b"~")  # noqa: PTH111 - paths are bytes here
-    if home.startswith(b"/"):
-        yield home
-
-
 class _Places(NamedTuple):
-    """A search for a file: its key, who had it mapped, and which mounts to keep away from.
-
-    Attributes:
-        key, processes, served, named_by, target, sysroot, debug_dir: see `find_image`.
-    """
+    """The places where a file is searched; the fields are arguments of `find_image`."""
 
     key: ObjectKey
     processes: Sequence[LiveProcess]
@@ -317,7 +283,7 @@ class _Places(NamedTuple):
 
     @property
     def path(self) -> bytes:
-        """The path without the kernel's mark of a file that is gone."""
+        """The path without the kernel's mark of a deleted file."""
         return self.key.path.removesuffix(DELETED)
 
     @property
@@ -327,7 +293,7 @@ class _Places(NamedTuple):
 
     @property
     def askable(self) -> list[LiveProcess]:
-        """The processes in whose mounts the file can be opened without being held up."""
+        """The processes in whose mounts no other user's program can block opening the file."""
         return [
             one
             for one in self.processes
@@ -336,7 +302,7 @@ class _Places(NamedTuple):
 
 
 def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
-    """Open, one after the other, the files that may be the recorded one, likeliest first."""
+    """Open the files that may be the recorded one, likeliest first."""
     key, path = places.key, places.path
     if not path.startswith(b"/"):
         return
@@ -345,10 +311,10 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
     if places.are_served:
         yield NameSource.NO_PERMISSION
     processes, is_served = places.askable, places.served.hold(path)
-    # A file that is gone from its directory lives on in the process that has it mapped.
+    # A deleted file still exists in the process that has it mapped.
     if path != key.path:
         if not is_served:
-            # Somebody may have called it so: what is opened is held against build id or inode.
+            # A file may have such a name: build id or inode decide.
             yield open_named(key.path, places.named_by)
         yield from _still_mapped(places)
     for process in processes:
@@ -363,15 +329,22 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
 
 
 def _kept_files(places: _Places) -> Iterator[OpenFile | NameSource]:
-    """Open what is kept of the file by its build id."""
+    """Open the copies that are kept by build id."""
     build_id = whole_build_id(places.key.build_id)
-    if build_id and places.debug_dir:
-        yield open_file(_of_package(build_id, places.debug_dir, b""))
-    yield from map(open_received, _kept_copies(build_id, places.target))
+    if not build_id:
+        return
+    if places.debug_dir:
+        yield open_file(_build_id_path(places.debug_dir, build_id, b""))
+    for paths in (
+        target_paths(places.target, build_id, EXECUTABLE),
+        cached_copies(build_id, b"elf"),
+        downloaded_paths(build_id, EXECUTABLE),
+    ):
+        yield from map(open_received, paths)
 
 
 def _as_here(there: OpenFile | NameSource, places: _Places) -> OpenFile | NameSource:
-    """Return the file as it is in our own root, if another root has the very same file there."""
+    """Return a file of another root as opened in our own root, if it is the same file there."""
     if isinstance(there, NameSource):
         return there
     here = open_named(places.path, places.named_by)
@@ -380,22 +353,11 @@ def _as_here(there: OpenFile | NameSource, places: _Places) -> OpenFile | NameSo
     return here
 
 
-def _kept_copies(build_id: bytes, target: str) -> Iterator[bytes]:
-    if build_id:
-        yield from target_paths(target, build_id, EXECUTABLE)
-        yield from cached_copies(build_id, b"elf")
-        yield from downloaded_paths(build_id, EXECUTABLE)
-
-
 def _still_mapped(places: _Places) -> Iterator[OpenFile | NameSource]:
-    # Such a link asks for no right to read the file: a program may be there to be run only.
+    # Such a link opens without the right to read the file: a program may be executable only.
     for process in places.askable if is_trusted(places.named_by) else ():
         for link in mapped_file_links(process, places.key.path):
             yield open_link(link)
-
-
-def _is_below(sysroot: bytes, found: FoundImage | NameSource) -> bool:
-    return isinstance(found, FoundImage) and found.file.root == sysroot
 
 
 def _parse(file: OpenFile) -> FoundImage | NameSource:
@@ -408,16 +370,11 @@ def _parse(file: OpenFile) -> FoundImage | NameSource:
 def _is_recorded(found: FoundImage, key: ObjectKey, recorded_until: float) -> bool:
     if key.build_id:
         return same_build_id(key.build_id, found.image.build_id)
-    # The device is not compared: overlayfs and btrfs show another one to stat(2) than to maps.
+    # Devices are not compared: overlayfs and btrfs report another one in stat(2) than in maps.
     if key.inode and key.inode != found.file.inode:
         return False
-    # A file system gives the number of a removed file to the next one.
+    # File systems reuse the inodes of removed files.
     return not recorded_until or found.file.modified_ns <= recorded_until * 1e9
-
-
-def _parsed(file: OpenFile | NameSource) -> FoundImage | None:
-    found = file if isinstance(file, NameSource) else _parse(file)
-    return None if isinstance(found, NameSource) else found
 
 
 def _linked_files(
@@ -427,19 +384,14 @@ def _linked_files(
 
     In a directory of debug files that a person chose, the file may also be at the top.
     """
-    beside = directory + b"/" + link.name
-    for path in (beside, b"/" + link.name) if debug_dir else ():
+    next_to = directory + b"/" + link.name
+    for path in (next_to, b"/" + link.name) if debug_dir else ():
         chosen = open_named(path, file.speaks_for, root=debug_dir, is_received=True)
-        found = _parsed(chosen)
-        if found:
-            yield found
-    hidden = directory + b"/.debug/" + link.name
-    for root in dict.fromkeys((file.root, OWN_ROOT)):
-        for path in (beside, hidden, DEBUG_ROOT + beside):
-            here = root == OWN_ROOT
-            found = _parsed(open_named(path, file.speaks_for) if here else _there(path, file))
-            if found:
-                yield found
+        yield from _parsed([chosen])
+    paths = next_to, directory + b"/.debug/" + link.name, DEBUG_ROOT + next_to
+    if file.root != OWN_ROOT:
+        yield from _parsed(_open_there(path, file) for path in paths)
+    yield from _parsed(open_named(path, file.speaks_for) for path in paths)
 
 
 def _is_linked(debug: FoundImage, link: DebugLink, found: FoundImage) -> bool:
@@ -469,7 +421,7 @@ def read_own_vdso() -> ElfImage | None:
 
 
 def read_compat_vdso(processes: Iterable[LiveProcess]) -> ElfImage | None:
-    """Read the vdso that 32-bit programs have, from one that still runs; None if none does."""
+    """Read the vdso of 32-bit programs from one that still runs; None if none does."""
     for process in processes:
         image = _read_vdso(str(process.pid))
         if image is not None and not image.is_64:

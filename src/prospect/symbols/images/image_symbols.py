@@ -1,24 +1,21 @@
-"""An ELF image, and the debug file that belongs to it → its `SymbolTable`.
+"""An ELF image, and its separate debug file → its `SymbolTable`.
 
 The best source that has code in it is used: .symtab of the debug file, .symtab of the image,
-.dynsym with .gnu_debugdata, .dynsym with Go's own function table and with brackets, which .eh_frame
-cuts at function bounds. Stubs of the procedure linkage
-table, which no symbol table names, are added to each.
+.dynsym with .gnu_debugdata, .dynsym with Go's function table and with brackets, which function
+bounds cut. Stubs of the procedure linkage table, which no symbol table names, are added to each.
 
-Which symbols name code, and which of several at one address is shown, are as in perf, so that both
-name the same function: what counts is from ``tools/perf/util/symbol-elf.c:dso__load_sym_internal``,
-but data objects only in executable sections; the choice from ``symbol.c:choose_best_symbol`` (Linux
-6.1; that a function wins over a label is of Linux 6.3).
+Prospect names the same function as perf. The symbols that name code are those of
+``tools/perf/util/symbol-elf.c:dso__load_sym_internal``, but data objects only in executable
+sections. The choice between several at one address is that of ``symbol.c:choose_best_symbol``
+(Linux 6.1; functions win over labels since Linux 6.3).
 
-A stripped image keeps the names of what it exports; its static functions are between them without
-any. Prospect's answer is the bracket `bsearch->qsort`: not a name, but where to look. Function
-bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on: not a name either, but one function.
+A stripped image keeps the names that it exports, without those of the static functions between
+them. An address between `bsearch` and `qsort` is in the bracket `bsearch->qsort`: not a name, but
+where to look. Function bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on, one a function.
 
-Bounds are from .eh_frame: compilers leave an entry for each function, which strip(1) does not
-remove; of programs without it, from .sframe. A function of which a part was laid elsewhere
-(``f.cold``) is two; hand-written code mostly has no entry.
-
-The entry point of a program of glibc names one of them: ``main``.
+Bounds are from .eh_frame, in which compilers leave an entry for each function and which strip(1)
+does not remove, else from .sframe. A function with a part elsewhere (``f.cold``) is two; most
+hand-written code has no entry. The entry point of a glibc program leads to one of them: ``main``.
 """
 
 from __future__ import annotations
@@ -93,13 +90,13 @@ def read_symbol_table(
     """Collect the symbols of an image.
 
     Args:
-        image: what was mapped.
-        debug_image: its separate debug file; that it belongs to the image is for the caller to
-            check. Used only if it has symbols of code.
-        debug_source: reported as the origin of names from the debug file.
+        image: the mapped image.
+        debug_image: its separate debug file, as checked by the caller; used only if it has symbols
+            of code.
+        debug_source: the origin of the debug file's names in reports.
 
     Returns:
-        The table, by SVMA; empty for images of which no code is known.
+        The table, by SVMA; empty for images without known code.
     """
     full = _read_full(image, debug_image, debug_source)
     go_table = None if full else read_go_table(image)
@@ -107,7 +104,7 @@ def read_symbol_table(
         dynamic = read_symbols(image, b".dynsym")
     else:
         image, dynamic = read_without_sections(image)
-    # A NUL after each string table is the empty name, and ends a last name that lacks its own.
+    # The NUL after each string table is the empty name, and ends a last name without one.
     own_strings = full[0].strings if full else go_table.names if go_table else b""
     dynamic_strings = dynamic.strings if dynamic else b""
     strings = b"".join((own_strings, b"\0", dynamic_strings, b"\0", b"main\0"))
@@ -129,9 +126,9 @@ def read_symbol_table(
 
 
 def _bounded(exported: _CodeSymbols, bounds: FunctionBounds | None) -> _CodeSymbols:
-    """Say where exported functions of unknown size end: with their bounds, else at once.
+    """End exported functions of unknown size at their bounds, else after their first byte.
 
-    Without either nothing says where such a function ends and static ones begin.
+    Static functions may follow at any distance.
     """
     end = exported.end
     if bounds is not None and len(bounds):
@@ -146,7 +143,7 @@ def _bounded(exported: _CodeSymbols, bounds: FunctionBounds | None) -> _CodeSymb
 def _read_full(
     image: ElfImage, debug_image: ElfImage | None, debug_source: NameSource
 ) -> tuple[ElfSymbols, _CodeSymbols] | None:
-    """Read the best table that has local symbols too, and select what names code."""
+    """Read the best table that has local symbols too, and select the symbols of code."""
     for source in (debug_source, NameSource.SYMTAB, NameSource.MINI_DEBUG):
         holder = debug_image if source == debug_source else image
         if source == NameSource.MINI_DEBUG:
@@ -160,7 +157,7 @@ def _read_full(
 
 
 def _go_functions(table: GoTable) -> _CodeSymbols:
-    """Return the functions of Go's own table, which begins the text that names are cut from."""
+    """Return the functions of Go's table, whose names begin the text of the symbol table."""
     name = table.name
     named = np.flatnonzero(name < len(table.names))
     named = named[np.frombuffer(table.names, np.uint8).take(name.take(named)) != 0]
@@ -177,7 +174,7 @@ def _go_functions(table: GoTable) -> _CodeSymbols:
 
 
 def _unpack_mini_debug(image: ElfImage) -> ElfImage | None:
-    """Unpack .gnu_debugdata; None if there is none, or none that can be read."""
+    """Unpack .gnu_debugdata; None if there is none or it cannot be read."""
     packed = image.section_data(image.find_section(b".gnu_debugdata"))
     if not len(packed):
         return None
@@ -211,7 +208,7 @@ def _add_brackets(
 
 
 def _add_nameless(table: SymbolTable, bounds: FunctionBounds, empty_name: int) -> SymbolTable:
-    """Add the functions of sections without any symbol, which have bounds and no more."""
+    """Add the functions of sections without any symbol: they have bounds only."""
     row = np.flatnonzero(table.lookup(bounds.start) < 0)
     start = bounds.start.take(row)
     rows = _ExtraRows(
@@ -242,7 +239,7 @@ def _add_stubs(
     stubs = read_plt(image)
     if not len(stubs.start):
         return table
-    # A slot that a resolver fills is named by the IFUNC symbol at the resolver.
+    # The IFUNC symbol at the resolver names the slot that it fills.
     row = functions.lookup(stubs.resolver)
     known = row >= 0
     if known.any():
@@ -298,11 +295,7 @@ def _insert(table: SymbolTable, rows: _ExtraRows) -> SymbolTable:
 
 
 class _CodeSymbols(Record, eq=False):
-    """Symbols that name code; the columns of `build_symbol_table`.
-
-    Attributes:
-        grade: i64[n] what speaks against each symbol, names aside.
-    """
+    """Symbols of code; the columns of `build_symbol_table`, and i64[n] grades, lowest best."""
 
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
@@ -330,13 +323,11 @@ _NO_SYMBOLS = _CodeSymbols(
 def _select_code(
     image: ElfImage, symbols: ElfSymbols, source: NameSource, name_base: int
 ) -> _CodeSymbols:
-    """Select functions, and what else has a name in an executable section.
+    """Select functions, and other symbols in executable sections.
 
     Args:
-        image: whose symbols they are.
-        symbols: its .symtab or .dynsym.
-        source: what the table's rows shall state.
-        name_base: offset of `symbols.strings` in the text that the table's names are cut from.
+        symbols: .symtab or .dynsym of the image.
+        name_base: offset of `symbols.strings` in the text of the table's names.
     """
     sections, kind = image.sections, symbols.kind
     row = np.flatnonzero(_names_code(image, symbols))
@@ -369,7 +360,7 @@ def _select_code(
 
 
 def _build_code_table(strings: bytes, parts: list[_CodeSymbols]) -> SymbolTable:
-    """Make one table of several selections, whose names lie in one text."""
+    """Make one table of several selections, whose names are in one text."""
     parts = [_NO_SYMBOLS, *parts]
     symbols = _CodeSymbols(
         **{
@@ -395,7 +386,7 @@ def _build_code_table(strings: bytes, parts: list[_CodeSymbols]) -> SymbolTable:
 
 def _names_code(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.bool_]:
     kind, section, visibility = symbols.kind, symbols.section, symbols.visibility
-    # One row more, False, for NO_SECTION (-1): SHN_ABS among others.
+    # The additional row, False, is for NO_SECTION (-1), such as SHN_ABS.
     is_code = np.zeros(len(image.sections) + 1, np.bool_)
     is_code[:-1] = (image.sections["flags"] & elf_layout.SHF_EXECINSTR) != 0
     function = (kind == elf_layout.STT_FUNC) | (kind == elf_layout.STT_GNU_IFUNC)
@@ -408,7 +399,7 @@ def _names_code(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.bool_]:
 
 
 def _is_nameless(image: ElfImage, symbols: ElfSymbols, row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which names are empty or, as `$x` and `$d.3`, mark a stretch of code or of data."""
+    """Return which names are empty or, as `$x` and `$d.3`, mark a range of code or data."""
     text = np.frombuffer(symbols.strings, np.uint8)
     if not len(text):
         return np.ones(len(row), np.bool_)
@@ -457,13 +448,13 @@ class FunctionBounds(Record, eq=False):
 
 
 def find_function_bounds(image: ElfImage) -> FunctionBounds:
-    """Find the functions of an image; none where it has no entries that can be read."""
+    """Find the functions of an image; none if it has no readable entries."""
     frames = read_frames(image) or read_sframe(image)
     low, high = code_regions(image)
     if frames is None or not len(low):
         none = np.zeros(0, np.uint64)
         return FunctionBounds(none, none)
-    # Entries of one address are seen in damaged images only.
+    # Only damaged images have several entries of one address.
     first = np.flatnonzero(np.diff(frames.start, prepend=~frames.start[:1]))
     start, end = frames.start.take(first), frames.end.take(first)
     region = np.searchsorted(low, start, side="right") - 1
@@ -474,9 +465,9 @@ def find_function_bounds(image: ElfImage) -> FunctionBounds:
 
 
 def find_main(image: ElfImage) -> int:
-    """Return the SVMA of the function that the entry point starts; 0 if it is not glibc's.
+    """Return the SVMA of the function that glibc's entry point starts; 0 for other entry points.
 
-    Only of x86-64: elsewhere the address of ``main`` may be in a relocation.
+    Only on x86-64: elsewhere the address of ``main`` may be in a relocation.
     """
     if image.machine != elf_layout.EM_X86_64 or not image.is_64:
         return 0
@@ -491,12 +482,11 @@ def find_main(image: ElfImage) -> int:
 
 
 def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return where functions may be, rising and disjoint.
+    """Return the ranges that may contain functions, rising and disjoint.
 
     Returns:
-        u64[r] first and u64[r] first byte after of the executable sections but the procedure
-        linkage tables, whose stubs are no functions; of an image without section headers, of its
-        executable segments.
+        u64[r] first address and u64[r] first address after, of the executable sections except the
+        procedure linkage tables; of executable segments if there are no section headers.
     """
     sections, segments = image.sections, image.segments
     is_code = (sections["flags"] & elf_layout.SHF_EXECINSTR) != 0
@@ -509,7 +499,7 @@ def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64
         low, size = code["vaddr"], code["memsz"]
     order = np.argsort(low, kind="stable")
     low, high = low.take(order), (low + size).take(order)
-    # Sections of a damaged image overlap; each one then begins where those before it have ended.
+    # Sections of a damaged image overlap; each then begins at the end of those before it.
     reached = np.append(np.uint64(0), np.maximum.accumulate(high)[:-1])[: len(low)]
     low = np.maximum(low, reached)
     kept = low < high
@@ -517,16 +507,16 @@ def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64
 
 
 class Brackets(Record, eq=False):
-    """Stretches of code that no symbol of a table covers.
+    """Ranges of code that no symbol of a table covers.
 
     Attributes:
         start: u64[b] SVMA.
         end: u64[b] SVMA of the first byte after.
-        before: i64[b] row of the symbol that starts last before the stretch in its section, or -1.
-        after: i64[b] row of the symbol that starts next in its section, or -1.
-        number: i64[b] which of the functions between the two symbols it is, from 1; 0 for what
-            is between functions, and if no bounds are known.
-        count: i64[b] how many functions there are between the two symbols.
+        before: i64[b] row of the last symbol before the range in its section, or -1.
+        after: i64[b] row of the next symbol in its section, or -1.
+        number: i64[b] number of the function among those between the two symbols, from 1; 0 for
+            bytes between functions, and if no bounds are known.
+        count: i64[b] number of functions between the two symbols.
     """
 
     start: NDArray[np.uint64]
@@ -566,9 +556,9 @@ def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:
 
 
 def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
-    """Cut brackets at the bounds of functions: into those that begin in them, and what is left.
+    """Cut brackets into the functions that begin in them, and the rest.
 
-    Brackets around more functions than a person would look through are none.
+    Leave out brackets around more than `MOST_BETWEEN` functions.
     """
     first = np.searchsorted(bounds.start, whole.start)
     count = np.searchsorted(bounds.start, whole.end) - first

@@ -1,7 +1,7 @@
-"""The files behind the objects of a recording: image and debug file, each found once.
+"""The files of the objects of a recording, images and debug files, each found once.
 
-The rules are those of `image_files`. Files of other users take memory as long as they are
-remembered, so `find_all` weighs them first.
+`image_files` has the rules. Files of other users take memory as long as they are remembered, so
+`find_all` weighs them first.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _DAMAGED = "the recording's copy of it cannot be read"
 
 
 class _Step(NamedTuple):
-    """A file that is to be found: an object's image, or the debug file of one that was found.
+    """A file to find: an object's image, or the debug file of an image.
 
     Attributes:
-        held_bytes: what it, or the biggest file that may be it, takes of other users' memory.
-        number: no two steps have the same.
-        image: of which the debug file is meant, None for the image itself.
+        held_bytes: size of the biggest candidate, if it counts as memory of other users.
+        number: unique, so that no two steps are equal.
+        image: the image of the debug file, None if the image itself is to be found.
     """
 
     held_bytes: int
@@ -75,14 +75,14 @@ class RecordedImages:
         needs_debug_file: Callable[[FoundImage], bool],
         share: float = 1.0,
     ) -> None:
-        """Find the files of objects, those of other users the smallest first.
+        """Find the files of objects; of those of other users the smallest first.
 
-        So a big file leaves no small one without memory, whichever is asked for first.
+        So a big file leaves enough memory for the small ones, whatever the order of the objects.
 
         Args:
             objects: each with processes that had it mapped.
             needs_debug_file: whether the debug file of an image is wanted too.
-            share: of the memory that is left, what a single file of another user may take.
+            share: part of the remaining memory that a single file of another user may take.
         """
         steps = sorted(
             _Step(self._weigh(key, pids), number, key, pids, None)
@@ -104,7 +104,7 @@ class RecordedImages:
                     number += 1
 
     def _weigh(self, key: ObjectKey, pids: Sequence[int]) -> int:
-        """Return what an object's image takes of other users' memory, 0 if it is found."""
+        """Return the bytes that an object's image takes of other users' memory, 0 if found."""
         if key not in self._found:
             found, held_bytes = of_others.weigh(lambda: self._look(key, pids))
             if held_bytes:
@@ -113,7 +113,7 @@ class RecordedImages:
         return 0
 
     def _weigh_debug_file(self, key: ObjectKey, image: FoundImage) -> int:
-        """Return the same of its debug file."""
+        """Return the same for its debug file."""
         identity = identity_of(image)
         if identity not in self._debug:
             found, held_bytes = of_others.weigh(lambda: self._debug_file_of(key, image))
@@ -123,7 +123,7 @@ class RecordedImages:
         return 0
 
     def let_go(self) -> None:
-        """Forget the files of other users; they are found again when they are asked for."""
+        """Forget the files of other users; `find` finds them again."""
         self._found = {
             key: found
             for key, found in self._found.items()
@@ -142,7 +142,7 @@ class RecordedImages:
         self._copies.clear()
 
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
-        """Find the file that was mapped, or say why there is none."""
+        """Find the file that was mapped, or the reason why there is none."""
         if key not in self._found:
             self._found[key] = self._look(key, pids)
         return self._found[key]
@@ -154,10 +154,10 @@ class RecordedImages:
         return self._copy_of(key) or found if isinstance(found, Missing) else found
 
     def _copy_of(self, key: ObjectKey) -> FoundImage | Missing | None:
-        """Return the file as the recording holds it, None if it does not."""
+        """Return the recording's copy of the file, None if it has none."""
         file = key.major, key.minor, key.inode
-        # A file that was written again has several; without build ids the last one counts. A file
-        # system that is mounted later may get the device and the inodes of one that is gone.
+        # A file that was rewritten has several; without build ids the last one counts. A file
+        # system that is mounted later may have the device and inodes of an unmounted one.
         path = key.path.removesuffix(DELETED)
         images = reversed(list(enumerate(self._options.images)))
         for number, image in sorted(images, key=lambda one: one[1].path != path):
@@ -168,13 +168,9 @@ class RecordedImages:
             )
             if not is_same:
                 continue
-            held_bytes = sum(length for _, length in image.pieces)
-
-            def may_hold(memory: mmap.mmap, size: int = held_bytes) -> bool:
-                return of_others.hold(memory, size)
-
             if number not in self._copies:
-                found = restored(image.path, number, image.size, _pieces(image), may_hold)
+                held_bytes = sum(length for _, length in image.pieces)
+                found = restored(image.path, number, image.size, _pieces(image), held_bytes)
                 if isinstance(found, NameSource):
                     is_damaged = found == NameSource.NO_ELF
                     return Missing(found, _DAMAGED if is_damaged else OTHERS_TAKE_ALL)
@@ -184,19 +180,19 @@ class RecordedImages:
         return None
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
-        """Return whether a path's inode and build id in a recording are those of two files.
+        """Return whether a path's inode and build id in a recording are of different files.
 
-        They are where the path means another file in a container, and where the file was replaced
-        while it was recorded: perf reads the build ids of its table from the paths, at the end.
+        They are if the path is another file in a container, or if the file was replaced during the
+        recording: perf reads the build ids of its table from the paths at the end.
 
         Args:
             key: an inode from a mapping, and the build id that the recording has for its path.
-            is_only: whether all mappings of the path have this inode. If so, and if what is there
-                now was put there after the recording, the build id is of the file that was there.
+            is_only: whether all mappings of the path have this inode. If so, and if the present
+                file is newer than the recording, the build id is that of the mapped file.
         """
         if not self._is_here:
             return False
-        # Not remembered: a process that has the file mapped may know better where it is.
+        # Not remembered: through a process that has the file mapped it may be found elsewhere.
         found = self._find(key._replace(build_id=b""))
         if isinstance(found, Missing):
             is_replaced = found.reason == NameSource.NO_MATCH
@@ -223,21 +219,21 @@ class RecordedImages:
         )
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> DebugImage | None:
-        """Find the separate debug file of an image and its source, None if there is none."""
+        """Find the separate debug file of an image, None if there is none."""
         identity = identity_of(found)
         if identity not in self._debug:
-            # Weighed, to know whether it is not there or may not be read.
+            # Weighed, to tell a missing file from one that is too costly.
             self._find_debug_file(key, found, self._weigh_debug_file(key, found))
         return self._debug[identity]
 
     def is_debug_file_costly(self, found: FoundImage) -> bool:
-        """Return whether files of other users left no memory for the debug file of an image."""
+        """Return whether other users' files left no memory for the debug file of an image."""
         return identity_of(found) in self._costly_debug
 
     def _find_debug_file(
         self, key: ObjectKey, image: FoundImage, held_bytes: int, *, is_costly: bool = False
     ) -> None:
-        """Find a debug file that was weighed, and remember it."""
+        """Find a weighed debug file, and remember it."""
         identity = identity_of(image)
         if identity in self._debug:
             return
@@ -250,7 +246,7 @@ class RecordedImages:
         return find_debug_image(image, directory, self._options.debug_dir)
 
     def forget(self, key: ObjectKey) -> FoundImage | None:
-        """Look again for an object's files, as some were fetched; return what was its image."""
+        """Forget an object's files, as some were fetched; return the image that it had."""
         found = self._found.pop(key, None)
         if found is None or isinstance(found, Missing):
             return None
@@ -259,7 +255,7 @@ class RecordedImages:
 
 
 def _pieces(image: KeptImage) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Yield the pieces of a file by their offset; raises ValueError if they are damaged."""
+    """Yield the pieces of a file, each with its offset; raise ValueError if they are damaged."""
     content = memoryview(image.content())
     at = 0
     for offset, length in image.pieces:
@@ -268,19 +264,15 @@ def _pieces(image: KeptImage) -> Iterator[tuple[int, bytes | memoryview]]:
 
 
 def identity_of(found: FoundImage | DebugImage) -> FileIdentity:
-    """Return which file an image was read from."""
+    """Return the identity of the file that an image was read from."""
     file = found.file
     return FileIdentity(file.device, file.inode, file.modified_ns, file.owner)
 
 
 def key_of(found: FoundImage, debug: DebugImage | None) -> str | None:
-    """Name the bytes of an image and its debug file in the cache; see `cache_key`."""
+    """Return the `cache_key` of an image and its debug file."""
     return cache_key(*((identity_of(one), one.image) for one in (found, debug) if one))
 
-
-# Pieces of a file that an archive or a recording holds → the file, with holes where they are not.
-#
-# Nobody's rights go with such a file: it may come from anyone.
 
 # mmap(2); Python 3.11 has no name for it.
 _MAP_NORESERVE = 0x4000
@@ -293,19 +285,22 @@ def restored(
     number: int,
     size: int,
     pieces: Iterable[tuple[int, bytes | memoryview]],
-    may_hold: Callable[[mmap.mmap], bool] | None = None,
+    held_bytes: int | None = None,
 ) -> FoundImage | NameSource:
-    """Return the file that pieces are of; NO_ELF or NO_BUDGET if it cannot be read.
+    """Return the file of pieces in an archive or recording, with holes between them.
+
+    It may come from anyone, so it grants no user's rights. NO_ELF or NO_BUDGET if it cannot be
+    read.
 
     Args:
         number: of this file among all of the archive or recording.
-        pieces: by their offset.
-        may_hold: counts the memory, and says whether there is as much.
+        pieces: each with its offset in the file.
+        held_bytes: memory to count as that of other users' files; None to count nothing.
     """
     try:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         area = mmap.mmap(-1, size, flags=flags)
-        if may_hold and not may_hold(area):
+        if held_bytes is not None and not of_others.hold(area, held_bytes):
             return NameSource.NO_BUDGET
         for offset, piece in pieces:
             area[offset : offset + len(piece)] = piece
