@@ -44,6 +44,7 @@ from prospect.lines.symcache import (
 from prospect.records import NamedTuple
 from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.images.recorded_images import identity_of, key_of
+from prospect.symbols.table_cache import LINES_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -231,11 +232,11 @@ class LineFinder:
         """Take a symcache from the cache on disk."""
         if self.cache is None or not holder.key or not _has_lines(holder.image):
             return None
-        return self.cache.load_lines(holder.key)
+        return self.cache.load_bytes(holder.key, LINES_SUFFIX)
 
     def _keep(self, holder: _Holder, content: bytes | None) -> None:
         if self.cache is not None and holder.key and content is not None:
-            self.cache.store_lines(holder.key, content)
+            self.cache.store_bytes(holder.key, LINES_SUFFIX, content)
 
     def _source(self, holder: _Holder, content: bytes | memoryview | None) -> _Source:
         image = holder.image

@@ -39,6 +39,7 @@ from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, look
 from prospect.lines.unit_entries import read_skeletons, unit_of_addresses
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
+from prospect.symbols.table_cache import LINES_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -187,7 +188,7 @@ class SplitLines:
         self.speakers.add(rest.speaks_for)
         of_unit = f"dwo{_MADE_WHOLE}-{unit.dwo_id:x}-{rest.size:x}-{rest.owner}"
         key = f"{self._key}+{of_unit}+symcache{VERSION}"
-        kept = self._cache.load_lines(key) if self._cache else None
+        kept = self._cache.load_bytes(key, LINES_SUFFIX) if self._cache else None
         if kept is not None:
             return kept
         whole = whole_unit(self._skeletons, unit, rest, self._load_address)
@@ -198,7 +199,7 @@ class SplitLines:
         if made is None:
             return Lack.TIME if strangers else Lack.FILE
         if self._cache:
-            self._cache.store_lines(key, made)
+            self._cache.store_bytes(key, LINES_SUFFIX, made)
         return made
 
 

@@ -1,9 +1,9 @@
-"""Names that stay in memory between the parts of a recording that goes on.
+"""Names that stay in memory between the parts of a live session.
 
-An address of an image that was named before is not looked up again, and no file opened twice. One
-that could not be found is looked for again if other processes have it mapped: a container's files
-are gone with its last process. Only the symbols of images are kept: a program that writes to the
-file of a mapped image has to wait.
+Each address of an image is looked up once, and each file opened once. A missing file is searched
+again if other processes have it mapped: a container's files disappear with its last process. Of
+images only the symbols are kept, as a program that writes to the file of a mapped image has to
+wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.kernel.kernel_listings import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.objects import Missing
 from prospect.symbols.resolution import joined
-from prospect.symbols.symbolizer import KeptKernel, Symbolizer
+from prospect.symbols.symbolizer import Symbolizer
 from prospect.symbols.symbols_limits import MOST_IMAGES
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.profile.builder import NamedAddresses
     from prospect.symbols.kernel.kernel_listings import KernelPlaces
+    from prospect.symbols.kernel.kernel_names import KernelNames
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.resolution import Resolution
@@ -41,7 +42,7 @@ def _is_never_late() -> bool:
 
 
 class _Known(Record):
-    """Resolved addresses of an object: `asked` u64[n] ascending, `row` i64[n] of the answer."""
+    """Resolved addresses of an object: `asked` u64[n] ascending, and i64[n] `row` of `answer`."""
 
     asked: NDArray[np.uint64]
     row: NDArray[np.int64]
@@ -52,27 +53,27 @@ class KeptNames(Record, frozen=False):
     """The names that were needed so far.
 
     Attributes:
-        kernel: those of the running kernel.
-        modules: what was loaded when these were read, by name and address.
-        images: the symbols of images, and why some have none.
-        asked: of those without, the processes that could not show the file: others may.
-        others: which paths mean another file here; see `RecordedImages.is_other`.
+        kernel: listing of the running kernel; None if it is to be read.
+        modules: name and address of the modules in it.
+        images: the symbols of images, or why there are none.
+        asked: by image without symbols, the processes that could not show the file: others may.
+        others: results of `RecordedImages.is_other`.
         known: names of addresses in images.
-        addresses: how many these are.
-        symbols: how many the images have.
-        most_addresses: of all objects together, how many are kept from one part to the next; a
-            busy system has some ten thousand, of 300 bytes each.
-        most_symbols: the same, of 100 bytes each.
-        most_new: how many files' symbols a part may be the first to read, 0 for any number.
-        put_off: how many files had to wait for a later part.
-        is_late: whether there is no time to read further ones.
+        addresses: number of addresses in `known`.
+        symbols: number of symbols in `images`.
+        most_addresses: number to keep from one part to the next; a busy system has some ten
+            thousand, of 300 bytes each.
+        most_symbols: the same of symbols, of 100 bytes each.
+        most_new: number of files whose symbols a part may be the first to read, 0 for any.
+        put_off: number of files that had to wait for a later part.
+        is_late: whether there is no time to read another file.
     """
 
     most_addresses: int
     most_symbols: int
     most_new: int = 0
 
-    kernel: KeptKernel = field(default_factory=KeptKernel)
+    kernel: KernelNames | Missing | None = None
     modules: frozenset[tuple[bytes, bytes]] = frozenset()
     images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = field(default_factory=dict)
     asked: dict[ObjectKey, frozenset[int]] = field(default_factory=dict)
@@ -84,14 +85,14 @@ class KeptNames(Record, frozen=False):
     is_late: Callable[[], bool] = _is_never_late
 
     def use(self, key: ObjectKey) -> None:
-        """Note that an object was asked for: `make_room` begins with the others."""
+        """Note the use of an object: `make_room` forgets the others first."""
         if key in self.images:
             self.images[key] = self.images.pop(key)
         if key in self.known:
             self.known[key] = self.known.pop(key)
 
     def make_room(self) -> None:
-        """Forget what was asked for longest ago, as long as there is too much."""
+        """Forget the least recently used names until the limits hold."""
         while self.known and self.addresses > self.most_addresses:
             self.addresses -= len(self.known.pop(next(iter(self.known))).asked)
         while self.images and (self.symbols > self.most_symbols or len(self.images) > MOST_IMAGES):
@@ -100,32 +101,33 @@ class KeptNames(Record, frozen=False):
             self.others.clear()
 
     def forget_image(self, key: ObjectKey) -> None:
-        """Forget the symbols of an image; what was named of it stays."""
+        """Forget the symbols of an image, but not the names of its addresses."""
         loaded = self.images.pop(key, None)
         self.asked.pop(key, None)
         if loaded and not isinstance(loaded, Missing):
             self.symbols -= len(loaded[1])
 
     def forget_missing(self) -> None:
-        """Look again for all that was not found."""
+        """Forget what is missing, so that it is searched again."""
         for key in [key for key, one in self.images.items() if isinstance(one, Missing)]:
             del self.images[key]
         self.asked.clear()
-        if isinstance(self.kernel.names, Missing):
-            self.kernel.names = None
+        if isinstance(self.kernel, Missing):
+            self.kernel = None
 
 
 class CachingSymbolizer(Symbolizer):
-    """Names addresses, and remembers them for the symbolizer of the next part."""
+    """Names addresses, and keeps the names for the symbolizer of the next part."""
 
     def __init__(
         self, kept: KeptNames, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE
     ) -> None:
-        super().__init__(options, places, kernel=kept.kernel)
+        super().__init__(options, places)
         self._kept = kept
+        self._kernel = kept.kernel
         self._missing: set[ObjectKey] = set()
         self._put_off: set[ObjectKey] = set()
-        self.images = KeepingImages(kept, options)
+        self.images = CachingImages(kept, options)
 
     def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -144,9 +146,10 @@ class CachingSymbolizer(Symbolizer):
             new = address[is_new]
             known = _with_answer(known, new, super().resolve(key, pids, new))
             if key not in self._missing:
-                self._keep(key, known, len(new))
+                self._kept.known[key] = known
+                self._kept.addresses += len(new)
             place = _places(known.asked, address)
-        if known is None:  # nothing was asked for
+        if known is None:  # there are no addresses
             return super().resolve(key, pids, address)
         rows = known.row.take(place)
         return replace(known.answer, named=_selected(known.answer.named, rows))
@@ -154,21 +157,19 @@ class CachingSymbolizer(Symbolizer):
     def _resolve_kernel(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
-        if self._kernel.names is None:
+        if self._kernel is None:
             self._kept.modules = loaded_modules(self._places)
         found = super()._resolve_kernel(key, pids, address)
-        if (found.named.function < 0).any() and self._has_new_modules():
-            self._kernel.names = None
-            found = super()._resolve_kernel(key, pids, address)
+        if (found.named.function < 0).any():
+            before, self._kept.modules = self._kept.modules, loaded_modules(self._places)
+            if not self._kept.modules <= before:
+                self._kernel = None
+                found = super()._resolve_kernel(key, pids, address)
+        self._kept.kernel = self._kernel
         return found
 
-    def _has_new_modules(self) -> bool:
-        """Say whether the kernel has code that it had not when its names were read."""
-        before, self._kept.modules = self._kept.modules, loaded_modules(self._places)
-        return not self._kept.modules <= before
-
     def _weigh(self, objects: Iterable[HitObject]) -> None:
-        """Choose the files that are read as `Symbolizer` does; of what is kept none is."""
+        """Choose the files to read as `Symbolizer` does, without those whose symbols are kept."""
         new = [one for one in objects if not self._is_kept(one.key, one.pids)]
         if self._kept.most_new:
             files = [one for one in new if one.key.kind == KIND_ELF]
@@ -216,23 +217,19 @@ class CachingSymbolizer(Symbolizer):
 
     @property
     def _kernel_cache(self) -> None:
-        """No listing from before: it would soon lack something, and be read again meanwhile."""
+        """None: an old listing would soon lack symbols, and be read again."""
         return
 
-    def _keep(self, key: ObjectKey, known: _Known, new: int) -> None:
-        self._kept.known[key] = known
-        self._kept.addresses += new
 
-
-class KeepingImages(RecordedImages):
-    """Finds images, and remembers what paths mean."""
+class CachingImages(RecordedImages):
+    """Finds images, and keeps the results of `is_other`."""
 
     def __init__(self, kept: KeptNames, options: SymbolOptions) -> None:
         super().__init__(options)
         self._kept = kept
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
-        """Return whether an inode and a build id are two files as `RecordedImages` does."""
+        """Return whether an inode and a build id are of different files."""
         known = self._kept.others.get(key)
         if known is None:
             known = self._kept.others[key] = super().is_other(key, is_only=is_only)
@@ -240,7 +237,7 @@ class KeepingImages(RecordedImages):
 
 
 def _without_file(image: ElfImage, table: SymbolTable) -> tuple[ElfImage, SymbolTable]:
-    """Return an image and its symbols without any of its memory, so that its file is let go."""
+    """Return an image and its symbols without any of its memory, so that its file is closed."""
     strings = table.strings
     if isinstance(strings, memoryview) and strings.obj is image.data.obj:
         table = replace(table, strings=bytes(strings))
@@ -248,7 +245,7 @@ def _without_file(image: ElfImage, table: SymbolTable) -> tuple[ElfImage, Symbol
 
 
 def _places(asked: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return where each address is, or would be: the last place at most."""
+    """Return the place of each address, or where to insert it: the last place at most."""
     return np.minimum(np.searchsorted(asked, address), len(asked) - 1)
 
 
@@ -260,8 +257,7 @@ def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resoluti
         by_row = np.empty(before, np.uint64)
         by_row[known.row] = known.asked
         new = np.concatenate((by_row, new))
-        # The names are made now. A list of lists that make them later would have one more level
-        # with each part, and all the lists of the parts before.
+        # The names are demangled now: lazy lists would be nested one level deeper with each part.
         names = replace(names, name=list(names.name), aliases=list(names.aliases))
         answer = replace(answer, named=names)
     order = np.argsort(new, kind="stable")
@@ -269,7 +265,7 @@ def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resoluti
 
 
 def _selected(named: NamedAddresses, rows: NDArray[np.int64]) -> NamedAddresses:
-    """Return the names of some of the addresses, with the functions that these are in."""
+    """Return the names of some of the addresses, with the functions of these."""
     function = named.function.take(rows)
     used, rank = np.unique(function, return_inverse=True)
     nameless = int(len(used) > 0 and used[0] < 0)

@@ -1,7 +1,6 @@
-"""What is known of a process that still runs: its files, its root, its own number and owner.
+"""Recorded processes that still run on this machine: their root, files, pid and owner.
 
-There is nothing of a process that is gone, is not the one that was recorded, or belongs to another
-machine. Defined by proc(5).
+Defined by proc(5).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from prospect.records import NamedTuple
 from prospect.symbols.objects import DELETED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _START_SLACK_SECONDS = 1.0
 _TIME_NAMESPACES = (b"time", b"time_for_children")
@@ -27,12 +26,12 @@ class LiveProcess(NamedTuple):
     """A recorded process that still runs.
 
     Attributes:
-        pid: its number here; that of a thread of it if its main thread has ended, as the files of
-            that show nothing any more.
-        own_pid: its number in its own, innermost pid namespace.
+        pid: its id here; if its main thread has ended, whose files in /proc are then empty, the id
+            of another thread.
+        own_pid: its id in its own, innermost pid namespace.
         owner: its effective user id.
         started_at: seconds since the epoch.
-        has_other_root: whether its files are not ours: another mount namespace or root directory.
+        has_other_root: whether it has another mount namespace or root directory than we.
     """
 
     pid: int
@@ -43,17 +42,17 @@ class LiveProcess(NamedTuple):
 
     @property
     def root(self) -> bytes:
-        """Its root directory, as seen from here."""
+        """Its root directory, as a path of ours."""
         return b"/proc/%d/root" % self.pid
 
 
 def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
-    """Look a process up.
+    """Look up a process; None if it has ended.
 
     Args:
-        pid: its id; 0 and below are never a process with files.
-        recorded_until: seconds since the epoch, 0 for unknown. A process that started later has
-            inherited the number.
+        pid: no process with files has an id of 0 or below.
+        recorded_until: seconds since the epoch, 0 for unknown. A process that started later
+            reuses the id.
     """
     if pid <= 0:
         return None
@@ -73,10 +72,18 @@ def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
     )
 
 
-def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
-    """Give links to the file that a process has mapped under a name, deleted or not.
+def live_processes(pids: Iterable[int], recorded_until: float) -> Iterator[LiveProcess]:
+    """Yield those processes that still run, as `live_process`."""
+    for pid in pids:
+        process = live_process(pid, recorded_until)
+        if process:
+            yield process
 
-    They are paths in /proc that open the very file, best first; opening them may need privilege.
+
+def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
+    """Yield links to the file that a process has mapped under a name, deleted or not, best first.
+
+    They are paths in /proc that open the file itself; opening them may need privileges.
     """
     escaped = path.replace(b"\n", rb"\012")
     names = {escaped, escaped.removesuffix(DELETED), escaped + DELETED}
@@ -92,7 +99,7 @@ def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
 
 
 def _living_thread(pid: int) -> int:
-    """Return a thread of a process that has not ended, the process itself if there is none."""
+    """Return a thread of a process that still runs, the process itself if there is none."""
     try:
         tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - as proc(5)
     except OSError:
@@ -109,7 +116,7 @@ def _status(pid: int) -> dict[bytes, bytes]:
 
 def started_at(pid: int) -> float:
     """Return when a process that runs began, in seconds since the epoch; 0.0 if none does."""
-    # The comm in parentheses may hold anything; what follows the last one is numbers.
+    # The comm in parentheses may hold anything; only numbers follow the last parenthesis.
     fields = read_system_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:
         return 0.0
@@ -118,9 +125,9 @@ def started_at(pid: int) -> float:
 
 
 def monotonic_shift_ns(pid: int) -> int:
-    """Return how far CLOCK_MONOTONIC of a process that runs is ahead of the kernel's own.
+    """Return how far CLOCK_MONOTONIC of a running process is ahead of the kernel's.
 
-    Defined by time_namespaces(7). The file is about the children of the process, so it is used
+    Defined by time_namespaces(7). The file describes the children of the process, so it is used
     only if they are in the same namespace.
     """
     spaces = {link_target(b"/proc/%d/ns/%b" % (pid, kind)) for kind in _TIME_NAMESPACES}

@@ -1,4 +1,4 @@
-"""Facts of the recording that naming needs, and the choices of a person."""
+"""Facts of the recording that naming needs, and the user's choices."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _POLICY_TAG = "ima:"
 
 
 class DebugServers(Record):
-    """Debug-file servers, and what asking them may cost.
+    """Debug-file servers, and bounds on their cost.
 
     Attributes:
-        urls: prefixes of addresses, in the order in which they are asked.
-        budget_s: how long all requests of a report together may take.
-        prompt_s: how long a server may take to begin with an answer.
-        whole_s: how long one file may take.
-        most_bytes: how large one file may be.
-        notes: sentences about words of the variable that were left out.
+        urls: prefixes of addresses, in the order of requests.
+        budget_s: time for all requests of a report together.
+        prompt_s: time for the first 100 KiB of an answer.
+        whole_s: time for one file.
+        most_bytes: largest size of a file.
+        notes: sentences about invalid words of the variable.
     """
 
     urls: tuple[str, ...]
@@ -49,11 +49,9 @@ class DebugServers(Record):
 
 
 def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServers | None:
-    """Read the variables of debuginfod-client-config(7); None if nobody is to be asked.
+    """Read the variables of debuginfod-client-config(7); None if there is no server to ask.
 
-    Args:
-        environment: variables by name.
-        budget_s: how long all requests of a report may take; 0 for no requests.
+    `budget_s` is the time for all requests of a report, 0 for no requests.
     """
     words = [
         word
@@ -79,7 +77,7 @@ def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServe
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
-    """Return a variable's number; the default if there is none above 0."""
+    """Return a variable's number; the default if it has none above 0."""
     text = environment.get(name, "")
     return float(text) if text.isascii() and text.isdigit() and int(text) else default
 
@@ -89,47 +87,44 @@ def _no_starts(_pid: int) -> Sequence[int]:
 
 
 class MapCopy(NamedTuple):
-    """A map file that a recording holds: when it was last written to, 0 for unknown, and its text.
-
-    The time is in ns on the recording's clock.
-    """
+    """A map file in a recording; its time of change is on the recording's clock, 0 if unknown."""
 
     modified_ns: int
     text: bytes
 
 
 class SymbolOptions(Record):
-    """Facts of the recording (empty or 0 if it does not say) and choices.
+    """Facts of the recording (empty or 0 if unknown) and choices.
 
     Attributes:
-        hostname: of the recorded machine. Processes and files of this machine are asked only if
-            it is this one; an empty name is taken for this one.
+        hostname: of the recorded machine. Processes and files of this machine are used only if it
+            is this one or empty.
+        target: the `--target` of the recording; "" for none.
         recorded_until: end of the recording, seconds since the epoch. Files that changed later,
-            and processes that started later, are others than the recorded ones.
-        target: that the recording came from, as `--target` was given; "" for none.
-        named_by: the user whose word the names of files in it are; root's are read with our rights.
-        kernel_release: of the recorded kernel, as uname(2) has it.
-        kernel_text: where the recorded kernel was: address of `kernel_text_symbol`, from the
-            kernel's own PERF_RECORD_MMAP (its pgoff, and the end of its name).
+            and processes that started later, are not the recorded ones.
+        named_by: the user whose rights open the files that the recording names; ours for root.
+        kernel_release: of the recorded kernel, as in uname(2).
+        kernel_text: recorded address of `kernel_text_symbol`, from the kernel's PERF_RECORD_MMAP
+            (its pgoff, and the end of its name).
         kernel_text_symbol: ``_text`` or ``_stext``.
         kernel_symbols: PERF_RECORD_KSYMBOL records, None if there are none.
         names: the strings that `kernel_symbols.name` refers to.
-        system_map: a System.map to name the kernel with (-K).
-        kernel_image: an uncompressed kernel image to name the kernel with (-L).
-        jit_code: by name of mapping, the jitdump file that describes its code.
-        jit_maps: by process id, map files that the recording holds.
-        starts_of: gives the times at which the programs of a process began, the last one first;
+        system_map: a System.map for the kernel (-K).
+        kernel_image: an uncompressed kernel image for the kernel (-L).
+        jit_code: jitdump files, by the names of the mappings that they describe.
+        jit_maps: map files in the recording, by process id.
+        starts_of: returns the times at which the programs of a process began, the last one first;
             in ns on the recording's clock, 0 for before the recording.
-        epoch_ns: what is added to times of the recording to get ns since the epoch; 0: unknown.
-        sysroot: below which recorded files are looked for first, an absolute path; b"" for none.
-        debug_dir: directory of debug files that comes before /usr/lib/debug, an absolute path; b""
+        epoch_ns: add it to a time of the recording to get ns since the epoch; 0 for unknown.
+        sysroot: directory to search first for recorded files, an absolute path; b"" for none.
+        debug_dir: directory of debug files to search before /usr/lib/debug, an absolute path; b""
             for none.
         use_cache: whether symbol tables are kept on disk between runs.
-        servers: debug-file servers to ask for what nothing here names, None for none.
-        wants_lines: whether they are asked for debug information too, for source lines.
-        budget: what all files of names may cost together.
-        runtimes: the functions of runtimes that the recording names, None without.
-        images: mapped files that the recording holds, as they may be gone.
+        servers: debug-file servers for files that this machine lacks, None for none.
+        wants_lines: whether to ask them for debug information of source lines too.
+        budget: of memory for all files of names.
+        runtimes: the functions of runtimes in the recording, None if there are none.
+        images: copies of mapped files in the recording.
     """
 
     hostname: str = ""
@@ -159,5 +154,5 @@ class SymbolOptions(Record):
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether the recorded processes are this machine's, so that they can be looked at."""
+        """Whether the recorded processes may still run on this machine."""
         return not self.target and self.hostname in {"", os.uname().nodename}

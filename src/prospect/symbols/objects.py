@@ -1,4 +1,4 @@
-"""What code was mapped from: the identity of an object, and its kind by the name of its mapping.
+"""Objects, from which code is mapped: their identity, and their kind by the name of a mapping.
 
 PERF_RECORD_MMAP2 and lines of /proc/PID/maps have these names. Defined by
 ``kernel/events/core.c:perf_event_mmap_event`` and ``fs/proc/task_mmu.c:get_vma_name`` (Linux 6.12).
@@ -27,7 +27,7 @@ DELETED = b" (deleted)"
 VSYSCALL = b"[vsyscall]"
 VDSO = b"[vdso]"
 COMPAT_VDSO = b"[vdso32]"
-# Before the path of the jitdump file that describes the code of a mapping (`spaces.code_loads`).
+# Precedes the path of the jitdump file that describes the code of a mapping (`spaces.code_loads`).
 JITDUMP_PREFIX = b"[jitdump] "
 # The addresses of runtimes' functions in every process (`symbols.runtime_code`): the upper half of
 # the address space is the kernel's, so nothing of user space is there.
@@ -50,15 +50,15 @@ _ANONYMOUS_NAMES = frozenset({b"", b"//anon", b"[anon]", b"[heap]", b"[uprobes]"
 
 
 class ObjectKey(NamedTuple):
-    """The file or memory that code was mapped from, by the recording; hashable.
+    """The recorded identity of a file or of memory with code; hashable.
 
     Attributes:
         path: name of the mapping, as recorded; any bytes.
         build_id: empty if the recording has none.
         major, minor, inode: the file, all 0 if the recording has a build id instead.
         kind: one of KIND_*.
-        life: how many programs its process ran after the one that mapped it: 0 for the last one.
-            Only memory without a file tells them apart.
+        life: number of programs that its process ran after the one that mapped it, 0 for the last
+            one; for memory without a file only.
     """
 
     path: bytes
@@ -71,7 +71,7 @@ class ObjectKey(NamedTuple):
 
 
 class HitObject(NamedTuple):
-    """An object, processes that had it mapped (some or all), and how many hits it has."""
+    """An object, processes that had it mapped (some or all), and its number of hits."""
 
     key: ObjectKey
     pids: Sequence[int]
@@ -79,7 +79,7 @@ class HitObject(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A file that a server may have; `needs_image` where not even the image is here."""
+    """A file that a server may have; `needs_image` if this machine lacks the image too."""
 
     build_id: bytes
     needs_image: bool
@@ -89,7 +89,7 @@ class Missing(NamedTuple):
     """Why there are no symbols: a NO_* reason, and a sentence about this object.
 
     Attributes:
-        sysroot: the directory that a person chose, if another file is at the path below it.
+        sysroot: the sysroot if another file has the path below it, else empty.
     """
 
     reason: NameSource
@@ -98,7 +98,7 @@ class Missing(NamedTuple):
 
 
 def classify(path: bytes) -> int:
-    """Return the KIND_* that a mapping of this name has before anything of it was read."""
+    """Return the KIND_* of a mapping by its name alone."""
     if path in _VDSO_NAMES:
         return KIND_VDSO
     if path in _ANONYMOUS_NAMES or path.startswith(_ANONYMOUS_PREFIXES):

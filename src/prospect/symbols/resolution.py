@@ -1,4 +1,4 @@
-"""Addresses and the table that covers them → functions with names, each of them once."""
+"""Addresses and a symbol table → the functions at the addresses, each once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Resolution(Record):
     """The resolved addresses of one object.
 
     Attributes:
-        named: the addresses, their functions, and why if there is none.
+        named: the addresses and their functions, or why there is none.
         path: the object's name in the report; `named.object_path` of its own functions.
         kind: one of KIND_*; KIND_JIT if a map file named anonymous memory.
         build_id: lower-case hex, empty if unknown.
-        note: why it has no or poor names; empty if there is nothing to say.
-        part_kinds: KIND_* of the other object paths among the functions (modules, BPF programs).
+        note: why it has no or poor names; empty if it has good ones.
+        part_kinds: KIND_* by the other object paths of functions (modules, BPF programs).
     """
 
     named: NamedAddresses
@@ -70,9 +70,9 @@ def named(
 
     Args:
         row: i32[n] of `table`, -1 if none covers the address.
-        address: u64[n] to put down for each.
-        uncovered: why there is no name where `row` is -1.
-        object_path: of all functions, or for a row of the table.
+        address: u64[n] addresses to report.
+        uncovered: why rows of -1 have no name.
+        object_path: that of all functions, or returns it for a row of the table.
     """
     hit_rows, rank = np.unique(row, return_inverse=True)
     missing = int(len(hit_rows) > 0 and hit_rows[0] < 0)
@@ -119,10 +119,7 @@ def joined(
 ) -> NamedAddresses:
     """Merge the names of two parts of one object's addresses.
 
-    Args:
-        first: of the addresses where `is_second` is False, in their order.
-        second: of those where it is True.
-        is_second: bool[n].
+    `is_second` bool[n] is True for the addresses of `second`, each part in its order.
     """
     order = np.empty(len(is_second), np.int64)
     order[~is_second] = np.arange(len(first.address))

@@ -1,15 +1,13 @@
-"""The functions of runtimes in a recording, each line of which has an address.
+"""The functions of runtimes in a recording; each of their lines has an address.
 
-`RuntimeCode` names addresses as other code is: a file is an object, a function a symbol in it, a
-line an instruction. In processes they are at addresses without memory (`RUNTIME_BASE`). A
-function's place follows from its file, name and line, so that it is the same in all processes, and
-in all parts of a session.
+`RuntimeCode` names these addresses like those of other code: a file is an object, a function a
+symbol in it, a line an instruction. In processes they are at addresses without memory
+(`RUNTIME_BASE`). A function's place follows from its file, name and line, so it is the same in all
+processes, and in all parts of a session.
 
 `LineTable` reads the lines of a code object; its bytes are from a recording and may be anything.
 Defined by: ``Objects/locations.md`` (3.11 on), PEP 626 and ``Objects/lnotab_notes.txt`` (3.10), the
 latter for 3.8 and 3.9.
-
-A recording describes a runtime's function by its name and file, and the line of each frame.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _MOST_LINE = 1 << 24
 # Codes of ``Objects/locations.md``; the first byte of an entry alone has the highest bit.
 _ENTRY = 0x80
 _SHORT_END, _ONE_LINE_END, _NO_COLUMNS, _LONG, _NOWHERE = 10, 13, 13, 14, 15
-# Up to here a loop over the entries is faster than whole columns.
+# Up to this size in bytes a loop over the entries is faster than whole columns.
 _SHORT_TABLE = 256
 _NUMBER_DIGITS = 5  # of 6 bits each: no line is further away
 _NO_LINE = 128
@@ -60,9 +58,9 @@ _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le", wire.IS_UTF8: "utf-8"}
 
 
 class RuntimeFunction(NamedTuple):
-    """A function: its source file, qualified name, and first line; all that is one in a report.
+    """A function of a report: its source file, qualified name and first line.
 
-    `kind` is the object kind of its source files.
+    `kind` is the object kind of its source file.
     """
 
     file: str
@@ -72,14 +70,14 @@ class RuntimeFunction(NamedTuple):
 
     @property
     def key_path(self) -> bytes:
-        """The key of the object of its file."""
+        """The path in the `ObjectKey` of its file."""
         return _PREFIXES[self.kind] + self.file.encode("utf-8", "surrogatepass")
 
 
-def standing(
+def place_functions(
     functions: Iterable[RuntimeFunction],
 ) -> tuple[list[RuntimeFunction], NDArray[np.uint64]]:
-    """Return distinct functions in the order of their addresses, and u64[k] where each begins."""
+    """Return distinct functions in the order of their addresses, and u64[k] their addresses."""
     place: dict[int, RuntimeFunction] = {}
     for one in sorted(functions):
         facts = one[:-1] if one.kind == KIND_PYTHON else one
@@ -99,9 +97,9 @@ class RuntimeCode(Record, eq=False):
 
     Attributes:
         functions: in the order of their addresses.
-        start: u64[k] where each begins: at its beginning is what has no line, behind it the
-            first line, and so on.
-        end: u64[k] where its last line that is known ends.
+        start: u64[k] address of code without a line; the first line is at the next address, and
+            so on.
+        end: u64[k] address after the last known line.
     """
 
     functions: list[RuntimeFunction]
@@ -110,7 +108,7 @@ class RuntimeCode(Record, eq=False):
 
     @cached_property
     def objects(self) -> list[tuple[bytes, int]]:
-        """The source files: what the object of each is known by, and its kind."""
+        """The source files: path in the `ObjectKey`, and kind."""
         return list(dict.fromkeys((one.key_path, one.kind) for one in self.functions))
 
     @cached_property
@@ -121,7 +119,7 @@ class RuntimeCode(Record, eq=False):
 
     @cached_property
     def _rows_of(self) -> dict[bytes, list[int]]:
-        """The functions of each object, by its key's path."""
+        """Rows of the functions of each object, by its key's path."""
         paths = [path for path, _ in self.objects]
         rows: dict[bytes, list[int]] = {path: [] for path in paths}
         for row, file in enumerate(self.object_of.tolist()):
@@ -129,7 +127,7 @@ class RuntimeCode(Record, eq=False):
         return rows
 
     def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return whether each address u64[n] of a process is in some function, bool[n]."""
+        """Return bool[n] whether each address u64[n] of a process is in a function."""
         covered = (address >= RUNTIME_BASE) & (address < RUNTIME_END)
         inside = address[covered] - RUNTIME_BASE
         row = np.searchsorted(self.start, inside, side="right") - 1
@@ -137,7 +135,7 @@ class RuntimeCode(Record, eq=False):
         return covered
 
     def row_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return i64[n] the function at each address u64[n], one that is in some function."""
+        """Return i64[n] row of the function at each address u64[n], which must be in one."""
         return np.searchsorted(self.start, address, side="right") - 1
 
     def lines_of(self, address: NDArray[np.uint64]) -> list[tuple[str, int]]:
@@ -151,10 +149,10 @@ class RuntimeCode(Record, eq=False):
         return found
 
     def resolve(self, path: bytes, kind: int, address: NDArray[np.uint64]) -> Resolution:
-        """Name addresses in an object, by its key's path: the recording itself has the names."""
+        """Name addresses in an object, by its key's path, with the names in the recording."""
         source = NameSource.PYTHON if kind == KIND_PYTHON else NameSource.RUNTIME
         shown = path.removeprefix(_PREFIXES[kind]).decode("utf-8", "surrogatepass")
-        # There may be a thousand files with a function or two: a symbol table each would be slow.
+        # Not by `table`: a symbol table for each of a thousand small files would be slow.
         here = np.array(self._rows_of.get(path, ()), np.int64)
         place = np.searchsorted(self.start.take(here), address, side="right") - 1
         row = here.take(place, mode="clip") if len(here) else place
@@ -198,32 +196,25 @@ class RuntimeCode(Record, eq=False):
 
 
 class LineTable:
-    """The lines of one code object."""
+    """The lines of one code object of CPython 3.`minor`, whose first line is `first`."""
 
     def __init__(self, minor: int, first: int, table: bytes) -> None:
-        """Read the table.
-
-        Args:
-            minor: of CPython 3.
-            first: the code object's first line.
-            table: its table.
-        """
         self._first = first
         if minor >= _LOCATIONS_SINCE and len(table) <= _SHORT_TABLE:
             ends, lines = _short_locations(first, table)
         else:
-            # As whole columns: a process may make up tables of thousands of entries.
+            # As whole columns: a hostile process may have tables of thousands of entries.
             ends, lines = map(_packed, _lines_of(minor, first, np.frombuffer(table, np.uint8)))
         self.last = max(lines, default=first)
         self._ends, self._lines = ends, lines
 
     @property
     def size_bytes(self) -> int:
-        """Memory of the columns."""
+        """The memory of the columns."""
         return self._ends.itemsize * (len(self._ends) + len(self._lines))
 
     def at(self, offset: int) -> int:
-        """Return the line of the instruction at an offset in bytes; the first one's before it."""
+        """Return the line of the instruction at an offset in bytes, the first line if negative."""
         if offset < 0 or not self._ends:
             return self._first
         row = bisect_right(self._ends, offset)
@@ -261,7 +252,7 @@ def _packed(column: Numbers) -> array[int]:
 
 
 def _lines_of(minor: int, first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
-    """Return where each piece ends, in bytes of code, and its line; ends rise."""
+    """Return the rising ends of pieces, in bytes of code, and the line of each."""
     if minor >= _LOCATIONS_SINCE:
         ends, lines = _locations(first, table)
     else:
@@ -303,7 +294,7 @@ def _linetable(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _lnotab(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
-    """Read bytes of code to skip and lines to add after them: a line lasts until the next skip."""
+    """Read pairs of bytes of code to skip and lines to add after them."""
     steps = np.where(pairs[:, 1] >= _NO_LINE, pairs[:, 1] - 256, pairs[:, 1])
     line = first + np.concatenate([[0], np.cumsum(steps)])
     skips = np.flatnonzero(pairs[:, 0])
@@ -317,25 +308,25 @@ class Lines(Protocol):
 
     @property
     def last(self) -> int:
-        """The last line that it has."""
+        """The last line."""
 
     @property
     def size_bytes(self) -> int:
-        """Memory that it takes."""
+        """The memory of the lines."""
 
     def at(self, last: int) -> int:
         """Return the line of a frame by its `last`; 0 if it is not known."""
 
 
 class Described(NamedTuple):
-    """A function, and its lines where they are known."""
+    """A function, and its lines if they are known."""
 
     function: RuntimeFunction
     lines: Lines | None = None
 
 
 def decoded(text: tuple[int, bytes]) -> str:
-    """Return text as a report may show it, from the status and the content of a record."""
+    """Return the printable text of a record's status and content."""
     status, payload = text
     codec = _CODECS.get(status & wire.BYTES_A_CHARACTER, "latin-1")
     found = payload.decode(codec, "replace")

@@ -25,7 +25,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import replaced_note
-from prospect.records import Record, replace
+from prospect.records import replace
 from prospect.symbols.images.image_files import (
     OTHERS_TAKE_ALL,
     image_costs,
@@ -44,8 +44,8 @@ from prospect.symbols.kernel.kernel_names import (
     load_kernel,
     name_kernel,
 )
-from prospect.symbols.live_process import live_process
-from prospect.symbols.objects import VSYSCALL, HitObject, Missing
+from prospect.symbols.live_process import live_processes
+from prospect.symbols.objects import VDSO, VSYSCALL, HitObject, Missing
 from prospect.symbols.resolution import Resolution, named, nameless
 from prospect.symbols.servers.missing_files import fetch_missing
 from prospect.symbols.table_cache import FileIdentity, SymbolCache, cache_key, kept_table
@@ -66,75 +66,57 @@ if TYPE_CHECKING:
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 _PYTHON_PREFIX = "py::"
-# The vdso is no file of anybody's.
-_KERNELS = FileIdentity(device=0, inode=0, modified_ns=0, owner=-1)
+_OWN_VDSO = FileIdentity(device=0, inode=0, modified_ns=0, owner=-1)
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
-
-
-class KeptKernel(Record, frozen=False):
-    """The running kernel's names, kept in memory from one part of a live session to the next.
-
-    Names of images are not: as long as an image is mapped, who writes to its file has to wait.
-
-    Attributes:
-        names: None before they were needed.
-    """
-
-    names: KernelNames | Missing | None = None
 
 
 class Symbolizer:
     """Names the addresses of a recording.
 
     Attributes:
-        notes: sentences for the report, one for each thing that was refused or is missing.
-        process_notes: the same of single processes, in the order in which they were found.
+        notes: sentences for the report about refused and missing files.
+        process_notes: the same about single processes, in the order in which they were found.
         images: finds the files.
     """
 
-    def __init__(
-        self,
-        options: SymbolOptions,
-        places: KernelPlaces = RUNNING_MACHINE,
-        kernel: KeptKernel | None = None,
-    ) -> None:
+    def __init__(self, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> None:
         self._options = options
         self._places = places
         self._tables: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
-        self._kernel = kernel or KeptKernel()
+        self._kernel: KernelNames | Missing | None = None
         self._unfetched: dict[ObjectKey, str] = {}
         self._weighed_maps: set[int] = set()
-        # Images that are too big to be read, and why.
+        # The reasons why images are too big to be read.
         self._refused_images: dict[FileIdentity, str] = {}
         self.notes: list[str] = []
         self.process_notes: dict[ProcessNote, None] = {}
         self.images = RecordedImages(options)
 
     def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
-        """Ask debug-file servers for what nothing on this machine names; best before `resolve`.
+        """Ask debug-file servers for files that this machine lacks; call it before `resolve`.
 
         Files that are here already are weighed first: see `files.budget`.
 
         Args:
-            objects: what was hit; those with the most hits are asked for first.
-            announce: called several times a second with how far it is; None to say nothing.
+            objects: the files of those with the most hits are requested first.
+            announce: called several times a second with the progress; None to say nothing.
         """
         objects = list(objects)
         self._weigh(objects)
-        fetched = fetch_missing(
+        causes, notes = fetch_missing(
             objects, self._load_image, self._debug_image, self._options, announce
         )
-        for note in fetched.notes:
+        for note in notes:
             self._note(note)
-        self._unfetched = fetched.causes
-        for key in fetched.causes:
+        self._unfetched = causes
+        for key in causes:
             found = self.images.forget(key)
             if found:
                 self._tables.pop(identity_of(found), None)
-        self._weigh(one for one in objects if fetched.causes.get(one.key) == "")
+        self._weigh(one for one in objects if causes.get(one.key) == "")
 
     def _weigh(self, objects: Iterable[HitObject]) -> None:
-        """Choose the files that are read, of all objects the smallest first."""
+        """Choose the files to read, of all objects the smallest first."""
         images: dict[FileIdentity, Cost[FileIdentity]] = {}
         mappers: dict[int, None] = {}
         objects = list(objects)
@@ -159,18 +141,15 @@ class Symbolizer:
         self._refused_images.update({one: left_out[one] for one in images if one in left_out})
 
     def _image_costs(self, key: ObjectKey, found: FoundImage) -> tuple[int, int]:
-        """Return what the symbols of an image take, with those of its debug file."""
+        """Return the memory for the symbols of an image and its debug file, as `image_costs`."""
         debug = self.images.debug_file(key, found) if _lacks_symbols(found) else None
         costs = [image_costs(image) for image in (found.image, debug and debug.image) if image]
         return sum(peak for peak, _ in costs), sum(kept for _, kept in costs)
 
     def admit(self, key: ObjectKey, use: str, peak_bytes: int, kept_bytes: int) -> bool:
-        """Spend on another use of an object's file; where too little is left, the report says so.
+        """Pay for another use of an object's file; if too little is left, note it and return False.
 
-        Args:
-            use: what for, in a word.
-            peak_bytes: as in `Cost`.
-            kept_bytes: the same.
+        `use` is a word for the note.
         """
         left_out = self._options.budget.admit([Cost(peak_bytes, kept_bytes, key)])
         for note in left_out.values():
@@ -183,14 +162,13 @@ class Symbolizer:
         """Name the addresses of one object.
 
         Args:
-            pids: processes that mapped the object, some or all; of anonymous memory the one that it
-                belongs to, and the processes that this one was forked from.
+            pids: processes that mapped the object, some or all; for anonymous memory its process
+                and the ancestors of this one.
             address: u64[n], best distinct: offsets in the file for KIND_ELF and KIND_VDSO, as in
                 `JitCode` for KIND_JIT, AVMA for the others.
 
         Returns:
-            A resolution of all n addresses in their order; images' are turned into SVMA where the
-            image was found.
+            A resolution of all n addresses in their order; as SVMA if an image was found.
         """
         by_kind = {
             **dict.fromkeys(_KERNEL_KINDS, self._resolve_kernel),
@@ -202,18 +180,15 @@ class Symbolizer:
         return by_kind.get(key.kind, self._resolve_unmapped)(key, pids, address)
 
     def jit_code(self, key: ObjectKey) -> JitCode | None:
-        """Return the code that its writer described for an object, None without."""
+        """Return the code that a JIT described for an object, None if there is none."""
         return self._options.jit_code.get(key.path)
 
     def are_trampolines(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return which addresses of JIT code lie in CPython's trampolines, by their names; bool[n].
+        """Return bool[n] which addresses of JIT code are in CPython's trampolines, by their names.
 
-        Args:
-            key: an object of KIND_JIT or KIND_ANON.
-            pids: as for `resolve`.
-            address: u64[n] the same.
+        The arguments are those of `resolve`.
         """
         self._weigh([HitObject(key, pids, 0)])
         found = self.resolve(key, pids, address).named
@@ -226,14 +201,14 @@ class Symbolizer:
         pids: Sequence[int],  # noqa: ARG002 - as all of `resolve`
         address: NDArray[np.uint64],
     ) -> Resolution:
-        if self._kernel.names is None:
-            self._kernel.names = load_kernel(self._options, self._places, self._kernel_cache)
-        if isinstance(self._kernel.names, KernelNames) and is_outdated(
-            self._kernel.names, self._loaded, address
-        ):
-            self._kernel.names = load_kernel(self._options, self._places, None)
-        self._note(self._kernel.names.note)
-        found = name_kernel(_shown(key.path), self._kernel.names, self._loaded, address)
+        names = self._kernel
+        if names is None:
+            names = load_kernel(self._options, self._places, self._kernel_cache)
+        if isinstance(names, KernelNames) and is_outdated(names, self._loaded, address):
+            names = load_kernel(self._options, self._places, None)
+        self._kernel = names
+        self._note(names.note)
+        found = name_kernel(_shown(key.path), names, self._loaded, address)
         return replace(found, kind=key.kind)
 
     def _resolve_image(
@@ -257,7 +232,7 @@ class Symbolizer:
         if isinstance(found, Missing):
             return found
         identity = identity_of(found)
-        # A file has many names: links, other roots, and as many spellings as a recording likes.
+        # A file has many names: links, other roots, and any number of spellings in a recording.
         if identity in self._refused_images:
             note = self._refused_images[identity]
             self._note(f"{_shown(key.path)} was not used: {note}.")
@@ -275,7 +250,7 @@ class Symbolizer:
         return debug.image if debug else None
 
     def _table(self, found: FoundImage, debug: DebugImage | None) -> SymbolTable:
-        """Take a table from the cache, else read it and keep it there."""
+        """Return a table from the cache, else read it and store it there."""
         debug_image = debug.image if debug else None
         source = debug.source if debug else NameSource.DEBUG_FILE
         key = key_of(found, debug)
@@ -284,16 +259,14 @@ class Symbolizer:
         return kept_table(self.cache, key, lambda: _read(found.image, debug_image, source))
 
     def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
-        """Return the image of a mapping of KIND_VDSO, or say why there is none."""
-        if key.path == b"[vdso]":
+        """Return the image of a mapping of KIND_VDSO, or why there is none."""
+        if key.path == VDSO:
             image = read_own_vdso()
         else:
-            until = self._options.recorded_until
-            alive = (
-                live_process(pid, until)
-                for pid in (pids if self._options.is_of_this_machine else ())
+            is_here = self._options.is_of_this_machine
+            image = read_compat_vdso(
+                live_processes(pids if is_here else (), self._options.recorded_until)
             )
-            image = read_compat_vdso(process for process in alive if process)
         if image is None:
             note = "no process with a vdso of that kind still runs to read the names from"
             return Missing(NameSource.NO_FILE, note)
@@ -317,9 +290,9 @@ class Symbolizer:
         image = self.vdso(key, pids)
         if isinstance(image, Missing):
             return Resolution(nameless(offset, image.reason), path, key.kind, note=image.note)
-        # That of 32-bit programs is read from a process of somebody, who may have changed it.
-        is_own = key.path == b"[vdso]" and image.build_id
-        own_key = cache_key((_KERNELS, image)) if is_own else None
+        # The vdso of 32-bit programs is read from a process, which may have changed it.
+        is_own = key.path == VDSO and image.build_id
+        own_key = cache_key((_OWN_VDSO, image)) if is_own else None
         table = kept_table(self.cache, own_key, lambda: _read(image))
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
@@ -331,11 +304,9 @@ class Symbolizer:
         code = self.jit_code(key)
         if code is None:
             return self._resolve_anonymous(key, pids, address)
-        path = code.shown
         row = code.table.lookup(address)
-        return Resolution(
-            named(code.table, row, address, NameSource.NO_COVER, path), path, KIND_JIT
-        )
+        names = named(code.table, row, address, NameSource.NO_COVER, code.shown)
+        return Resolution(names, code.shown, KIND_JIT)
 
     def _resolve_anonymous(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -350,7 +321,7 @@ class Symbolizer:
             file_path, table = found
             row = table.lookup(address)
             if (row >= 0).any():
-                path = _shown(file_path)  # says more than "//anon", and whose code it is
+                path = _shown(file_path)  # unlike "//anon", it has the process's pid
                 names = named(table, row, address, NameSource.NO_ANONYMOUS, path)
                 return Resolution(names, path, KIND_JIT)
         self.process_notes.update(dict.fromkeys(notes))
@@ -384,16 +355,16 @@ class Symbolizer:
 
     @cached_property
     def _maps(self) -> MapTables:
-        return MapTables(self._options, is_here=self._options.is_of_this_machine)
+        return MapTables(self._options)
 
     @cached_property
     def cache(self) -> SymbolCache | None:
-        """The cache of tables between runs, None for none."""
+        """The cache of tables between runs, None if it is off."""
         return SymbolCache.of_user() if self._options.use_cache else None
 
     @property
     def _kernel_cache(self) -> SymbolCache | None:
-        """Where the running kernel's listing may come from."""
+        """The cache for the running kernel's listing."""
         return self.cache
 
     @cached_property

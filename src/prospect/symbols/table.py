@@ -1,13 +1,12 @@
-"""The symbols of one object as columns, and which of them covers an address.
+"""The symbols of one object as columns, and the look-up of addresses.
 
 Rows come in any order, from any source (ELF symbols, kallsyms, a perf map file). A `SymbolTable` is
 sorted by address and has one row for an address, with further names as aliases. Names stay in the
-text that they were read from (a string section, /proc/kallsyms) and are cut out for the rows that
-are needed; those of brackets and of procedure-linkage stubs are completed then.
+text that they were read from (a string section, /proc/kallsyms). They are cut out for the rows that
+are needed, and completed if they are those of brackets or of procedure-linkage stubs.
 
-A JIT throws code away and puts new code there; a BPF program is unloaded and another one is loaded
-into its page. Both only report what they add: `latest_pieces` finds the latest range over each
-address.
+A JIT replaces code, and BPF programs are unloaded and others loaded into their pages. Only what is
+added is reported: `latest_pieces` finds the latest range over each address.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ class SymbolTable(Record, eq=False):
         alias_name_start: i64[a] as `name_start`.
         alias_name_length: i64[a] as `name_length`.
         strings: the text that names are cut from.
-        next_name_start: i64[s] if there are rows of source BRACKET or BOUNDS: the name of the
-            symbol after the bracket; `name_start` is that of the symbol before it. None without.
-        fn_number: i64[s] if there are rows of source BOUNDS: which of the functions in the
-            bracket it is, from 1. None without.
-        fn_count: i64[s] how many functions there are in the bracket. None without.
+        next_name_start: i64[s] name of the symbol after a bracket, in rows of source BRACKET or
+            BOUNDS, whose `name_start` is that of the symbol before it. None without such rows.
+        fn_number: i64[s] number of the function in its bracket, from 1, in rows of source BOUNDS.
+            None without such rows.
+        fn_count: i64[s] number of functions in the bracket. None without such rows.
     """
 
     start: NDArray[np.uint64]
@@ -79,10 +78,7 @@ class SymbolTable(Record, eq=False):
         return len(self.start)
 
     def lookup(self, address: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Find the symbol that covers each address; of several, the one that starts last.
-
-        Args:
-            address: u64[n], of the same kind as `start`.
+        """Find the symbol that covers each address u64[n]; of several, the one that starts last.
 
         Returns:
             i32[n] rows of this table, -1 outside every symbol.
@@ -98,14 +94,14 @@ class SymbolTable(Record, eq=False):
         return np.where(inside, row, -1).astype(np.int32)
 
     def name(self, index: int) -> bytes:
-        """Return the name of one row: mangled, or as `names` completes it."""
+        """Return the name of one row, as `names`."""
         return self.names([index])[0]
 
     def names(self, indexes: Sequence[int]) -> list[bytes]:
-        """Return the names of several rows.
+        """Return the names of several rows, mangled or completed.
 
         Brackets are `first->second`, cut ones `first->second [fn 2 of 3]`, stubs `name@plt`, and
-        functions that are known by their bounds alone `[fn at 0x1234]`.
+        functions of which only the bounds are known `[fn at 0x1234]`.
         """
         rows = np.array(indexes, np.int64)
         names = _cut_names(self.strings, self.name_start, self.name_length, rows)
@@ -127,14 +123,14 @@ class SymbolTable(Record, eq=False):
         return names
 
     def alias_names(self, index: int) -> list[bytes]:
-        """Return the other names of a row's address, best first, `MOST_ALIASES` of them."""
+        """Return the other names of a row's address, best first, at most `MOST_ALIASES`."""
         first, last = np.searchsorted(self.alias_row, [index, index + 1]).tolist()
         rows = np.arange(first, min(last, first + MOST_ALIASES))
         return _cut_names(self.strings, self.alias_name_start, self.alias_name_length, rows)
 
     @cached_property
     def is_full(self) -> bool:
-        """Whether it has static functions too, and not only what an image exports."""
+        """Whether it has static functions, not only exported ones."""
         return bool(np.isin(_FULL_SOURCES, self.source).any())
 
     @cached_property
@@ -143,7 +139,7 @@ class SymbolTable(Record, eq=False):
 
     @cached_property
     def _reach(self) -> list[NDArray[np.uint64]]:
-        """Return the greatest `end` of every aligned block of 1, 2, 4, … rows, a list a size."""
+        """Return the greatest `end` of every aligned block of 1, 2, 4, … rows, a column a size."""
         levels = [_even(self.end)]
         while len(levels[-1]) > 2:
             pairs = levels[-1].reshape(-1, 2)
@@ -181,7 +177,6 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
     is_global: NDArray[np.bool_],
     source: NDArray[np.uint8],
     name_length: NDArray[np.int64] | None = None,
-    next_name_start: NDArray[np.int64] | None = None,
     rank: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
 ) -> SymbolTable:
     """Sort rows into a table; of several at one address the best is the symbol, the rest aliases.
@@ -189,16 +184,15 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
     Args:
         strings: text that the names are cut from.
         start: u64[n] first address.
-        end: u64[n] first address after; a value not above `start` says that the size is unknown,
-            and the symbol then reaches to the next start, at the latest to `limit`.
-        limit: u64[n] where a symbol of unknown size ends at the latest.
+        end: u64[n] first address after the symbol. If it is not above `start`, the size is
+            unknown: the symbol reaches to the next start, but not beyond `limit`.
+        limit: u64[n] greatest end of a symbol of unknown size.
         name_start: i64[n] offset of the name in `strings`; checked against it.
         is_global: bool[n].
         source: u8[n] `NameSource`.
         name_length: i64[n], None if names end with a NUL.
-        next_name_start: i64[n], None without brackets.
-        rank: gives the i64 rank of asked rows, the lowest is the best; it is asked only for rows
-            that share an address. Equal ranks, or no `rank`: the first row is the best.
+        rank: returns the i64 ranks of rows that share an address, the lowest for the best row; the
+            first row is the best of those with equal ranks, or without `rank`.
 
     Returns:
         The table. Rows whose name is outside `strings`, or that cover nothing, are left out.
@@ -207,8 +201,10 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
     named = (name_start >= 0) & (last >= name_start) & (last <= len(strings))
     order, is_first = _in_order_of_address(start, np.flatnonzero(named), rank)
     best, other = order[is_first], order[~is_first]
-    first_address = start.take(best)
-    end_address = _known_ends(first_address, end.take(best), limit.take(best))
+    first_address, end_address = start.take(best), end.take(best)
+    following = np.append(first_address[1:], np.uint64(2**64 - 1))
+    furthest = np.minimum(following, limit.take(best))
+    end_address = np.where(end_address > first_address, end_address, furthest)
     covers = end_address > first_address
     alias_row = np.cumsum(is_first)[~is_first] - 1
     other, alias_row = other[covers.take(alias_row)], alias_row[covers.take(alias_row)]
@@ -224,7 +220,6 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
         alias_name_start=name_start.take(other),
         alias_name_length=None if name_length is None else name_length.take(other),
         strings=strings,
-        next_name_start=None if next_name_start is None else next_name_start.take(best),
     )
 
 
@@ -233,7 +228,7 @@ def _in_order_of_address(
     rows: NDArray[np.int64],
     rank: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Sort rows by address, then rank; say which are the first of their address."""
+    """Sort rows by address, then rank; return them, and which are the first of their address."""
     order = rows.take(_stable_order(start.take(rows)))
     is_first = np.ones(len(order), np.bool_)
     address = start.take(order)
@@ -247,26 +242,18 @@ def _in_order_of_address(
 
 
 def _stable_order(key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the order that sorts a column, equal values in their order."""
+    """Return the stable order that sorts a column."""
     if not len(key):
         return np.zeros(0, np.int64)
     lowest = key.min()
     row_bits = len(key).bit_length()
     if int(key.max() - lowest).bit_length() + row_bits > 64:
         return np.argsort(key, kind="stable")
-    # Values with the row's number below them sort some five times faster than an argsort.
+    # Sorting values with the row's number in the low bits is some five times faster than argsort.
     packed = (key - lowest) << np.uint64(row_bits) | np.arange(len(key), dtype=np.uint64)
     packed.sort()
     order: NDArray[np.int64] = (packed & np.uint64((1 << row_bits) - 1)).astype(np.int64)
     return order
-
-
-def _known_ends(
-    start: NDArray[np.uint64], end: NDArray[np.uint64], limit: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """Let symbols of unknown size reach to the next one, at the latest to their limit."""
-    following = np.append(start[1:], np.uint64(2**64 - 1))
-    return np.where(end > start, end, np.minimum(following, limit))
 
 
 def _even(column: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -290,7 +277,7 @@ def _cut_names(
 
 
 def _until_nul(strings: bytes | memoryview, begin: int) -> bytes:
-    # Nearly every name is short; one without its NUL must not cost the rest of the text.
+    # Nearly every name is short; one without a NUL must not cost the rest of the text.
     for size in (256, LONGEST_NAME_BYTES):
         text = bytes(strings[begin : begin + size])
         end = text.find(0)
@@ -305,8 +292,8 @@ def latest_pieces(
     """Cut ranges where later ones cover them.
 
     Args:
-        start: u64[n] first address of each range, in the order in which they were written.
-        end: u64[n] first address after it; ranges that cover nothing are left out.
+        start: u64[n] first address of each range, the latest range last.
+        end: u64[n] first address after it; empty ranges are left out.
 
     Returns:
         Pieces in order of address: u64[p] start, u64[p] end, i64[p] row of the range.
@@ -336,14 +323,14 @@ def touches_several(
     piece_start: NDArray[np.uint64],
     piece_end: NDArray[np.uint64],
 ) -> NDArray[np.bool_]:
-    """Return which pieces have an address that ranges of several numbers cover.
+    """Return bool[p] whether a piece has an address that ranges of several numbers cover.
 
     Args:
         start: u64[n] first address of each range.
-        end: u64[n] first address after it; ranges that cover nothing count for nothing.
+        end: u64[n] first address after it; empty ranges are left out.
         number: i64[n] ranges of one number, start and end count once.
-        piece_start: u64[p] as `latest_pieces` gives them.
-        piece_end: u64[p].
+        piece_start: u64[p] from `latest_pieces`.
+        piece_end: u64[p] the same.
     """
     rows = np.flatnonzero(end > start)
     if not len(rows) or not len(piece_start):
@@ -366,9 +353,9 @@ def touches_several(
 def _latest_owner(
     first: NDArray[np.int64], last: NDArray[np.int64], cells: int
 ) -> NDArray[np.int64]:
-    """Return for each cell the greatest row whose half-open range of cells holds it, -1 if none.
+    """Return for each cell the greatest row whose half-open range of cells contains it, -1 if none.
 
-    A range is two overlapping blocks of 2**k cells. Rows are entered at their k, then blocks are
+    A range is two overlapping blocks of 2**k cells. Rows are entered at their k, and the blocks are
     halved from the greatest k down: n log n, however ranges are nested.
     """
     level = np.frexp((last - first).astype(np.float64))[1] - 1

@@ -1,10 +1,9 @@
-"""Symbol tables and line tables kept on disk between runs, so that an image is parsed once.
+"""Symbol tables, line tables and call-frame rows kept on disk, so that an image is parsed once.
 
-The key of a table says which bytes it was made of, never their path. An entry is a header, the
-table's columns as they are in memory, and its text; loading maps it. A line table is bytes in a
-format that `prospect.lines` knows; so are call-frame rows. Files that cannot be read or written are
-as
-good as absent: the cache only saves time.
+The key of a table identifies the bytes that it was made of, never their path. An entry is a header,
+the table's columns as in memory, and its text; it is loaded by mapping. Line tables and call-frame
+rows are bytes, whose formats their callers know. Files that cannot be read or written count as
+absent: the cache only saves time.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ SYMBOLS_SUFFIX = ".symbols"
 LINES_SUFFIX = ".lines"
 FRAMES_SUFFIX = ".frames"
 
-# The last byte changes with the form of an entry and with the rules by which its names are found.
+# The last byte changes with the format of an entry and with the rules by which names are found.
 _MAGIC = b"PROSPST\x05"
 # Magic, digest of the key, numbers of rows, of aliases and of bytes of text, which columns; then a
 # CRC-32 of what precedes it.
@@ -56,7 +55,7 @@ _COLUMNS = _ROW_COLUMNS + _ALIAS_COLUMNS + _BYTE_COLUMNS
 
 
 class FileIdentity(NamedTuple):
-    """Which file an image was read from, as `os.stat_result` has it."""
+    """The file that an image was read from, by fields of `os.stat_result`."""
 
     device: int
     inode: int
@@ -65,21 +64,17 @@ class FileIdentity(NamedTuple):
 
 
 def cache_key(*files: tuple[FileIdentity, ElfImage]) -> str | None:
-    """Name the bytes that a table is made of: those of an image, and of its debug file.
-
-    Returns:
-        The key, None if nothing identifies one of the files.
-    """
+    """Return a key for the bytes of an image and its debug file; None if one has no identity."""
     keys = [_key_of(file, image) for file, image in files]
     return "+".join(filter(None, keys)) if all(keys) else None
 
 
 def _key_of(file: FileIdentity, image: ElfImage) -> str:
-    """Name the bytes of one file; "" if nothing identifies it.
+    """Return a key for the bytes of one file; "" if nothing identifies it.
 
-    The build id stands for them, with the size, which keeps a stripped file apart from the whole
-    one, and with the owner, which keeps a forged build id out of the tables of everybody else's
-    files. A file of EVERYBODY may come from anyone, so only the file itself identifies it.
+    It has the build id, the size, which distinguishes a stripped file from the whole one, and the
+    owner, so that a forged build id affects no other user's files. A file of EVERYBODY may come
+    from anyone, so only device, inode and time identify it.
     """
     if image.build_id and file.owner != EVERYBODY:
         return f"{image.build_id.hex()}-{len(image.data):x}-{file.owner}"
@@ -89,63 +84,45 @@ def _key_of(file: FileIdentity, image: ElfImage) -> str:
 
 
 class SymbolCache(Record):
-    """A directory of entries.
-
-    Attributes:
-        directory: made when the first entry is stored.
-        most_bytes: beyond this, the entries that were used longest ago are removed.
-    """
+    """A directory of entries; beyond `most_bytes` it removes the least recently used ones."""
 
     directory: str | os.PathLike[str]
     most_bytes: int = MOST_TABLE_BYTES
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> SymbolCache | None:
-        """Return the user's own cache, None if it is switched off or has no place."""
+        """Return the user's cache, None if it is switched off or there is no place for it."""
         kept = CacheDirectory.of_user(environment)
         return cls(kept.path) if kept else None
 
     def load(self, key: str) -> SymbolTable | None:
-        """Return the table stored under a key, None if there is none that can be trusted."""
-        content = self._map(_entry_name(key), _HEADER_BYTES)
+        """Return the table stored under a key, None if there is no intact one."""
+        content = CacheDirectory(self.directory).map(_entry_name(key), _HEADER_BYTES)
         return _decode(key, content) if content else None
 
     def store(self, key: str, table: SymbolTable) -> None:
-        """Keep a table under a key; do nothing if that is not possible."""
+        """Store a table under a key; do nothing if that is not possible."""
         if len(table.strings) + 64 * len(table) <= self.most_bytes // 4:
             self._put(_entry_name(key), _encode(key, table))
 
-    def load_lines(self, key: str) -> memoryview | None:
-        """Return the line table stored under a key, None if there is none that can be trusted."""
-        return self._load_bytes(key, LINES_SUFFIX)
+    def load_bytes(self, key: str, suffix: str) -> memoryview | None:
+        """Return the line table or call-frame rows stored under a key, None if not intact.
 
-    def store_lines(self, key: str, content: bytes | memoryview) -> None:
-        """Keep a line table under a key; do nothing if that is not possible."""
-        self._store_bytes(key, LINES_SUFFIX, content)
-
-    def load_frames(self, key: str) -> memoryview | None:
-        """Return the call-frame rows stored under a key, None if there are none to be trusted."""
-        return self._load_bytes(key, FRAMES_SUFFIX)
-
-    def store_frames(self, key: str, content: bytes | memoryview) -> None:
-        """Keep call-frame rows under a key; do nothing if that is not possible."""
-        self._store_bytes(key, FRAMES_SUFFIX, content)
-
-    def _load_bytes(self, key: str, suffix: str) -> memoryview | None:
-        content = self._map(_entry_name(key, suffix), _BYTES_HEADER_BYTES)
+        `suffix` is LINES_SUFFIX or FRAMES_SUFFIX.
+        """
+        name = _entry_name(key, suffix)
+        content = CacheDirectory(self.directory).map(name, _BYTES_HEADER_BYTES)
         if not content or content[:_BYTES_HEADER_BYTES] != _bytes_header(
             key, suffix, len(content) - _BYTES_HEADER_BYTES
         ):
             return None
         return content[_BYTES_HEADER_BYTES:]
 
-    def _store_bytes(self, key: str, suffix: str, content: bytes | memoryview) -> None:
+    def store_bytes(self, key: str, suffix: str, content: bytes | memoryview) -> None:
+        """Store what `load_bytes` loads; do nothing if that is not possible."""
         if len(content) <= self.most_bytes // 4:
             pieces = (_bytes_header(key, suffix, len(content)), content)
             self._put(_entry_name(key, suffix), pieces)
-
-    def _map(self, name: str, least_bytes: int) -> memoryview | None:
-        return CacheDirectory(self.directory).map(name, least_bytes)
 
     def _put(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         kept = CacheDirectory(self.directory)
@@ -156,12 +133,7 @@ class SymbolCache(Record):
 def kept_table(
     cache: SymbolCache | None, key: str | None, read: Callable[[], SymbolTable]
 ) -> SymbolTable:
-    """Return the table stored under a key, else what `read` returns, which is kept.
-
-    Args:
-        cache: None to keep nothing.
-        key: from `cache_key`; None for an image that nothing identifies.
-    """
+    """Return the table stored under a `cache_key`; if there is none, `read` and store it."""
     if cache is None or key is None:
         return read()
     table = cache.load(key)
@@ -197,7 +169,7 @@ def _encode(key: str, table: SymbolTable) -> Iterator[bytes | memoryview]:
 
 
 def _decode(key: str, content: memoryview) -> SymbolTable | None:
-    """Take the columns of an entry; None if it is damaged, of another key or of another version."""
+    """Read the columns of an entry; None if it is damaged, of another key or of another version."""
     magic, digest, rows, aliases, text_bytes, present = _HEADER.unpack_from(content)
     checksum = _CHECKSUM.unpack_from(content, _HEADER.size)[0]
     if magic != _MAGIC or checksum != zlib.crc32(content[: _HEADER.size]):

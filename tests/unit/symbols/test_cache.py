@@ -14,7 +14,14 @@ from prospect.profile.naming import NameSource
 from prospect.records import field_names
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.table import SymbolTable, build_symbol_table
-from prospect.symbols.table_cache import _MAGIC, FileIdentity, SymbolCache, cache_key
+from prospect.symbols.table_cache import (
+    _MAGIC,
+    FRAMES_SUFFIX,
+    LINES_SUFFIX,
+    FileIdentity,
+    SymbolCache,
+    cache_key,
+)
 
 FILE = FileIdentity(device=1, inode=2, modified_ns=3, owner=0)
 
@@ -306,12 +313,12 @@ def test_files_that_came_from_elsewhere_share_no_table():
 
 
 def test_frame_rows_and_line_tables_are_told_apart(cache):
-    cache.store_frames("key", b"the rows of frames")
-    assert cache.load_lines("key") is None
-    cache.store_lines("key", b"the lines")
-    assert bytes(cache.load_frames("key")) == b"the rows of frames"
-    assert bytes(cache.load_lines("key")) == b"the lines"
-    assert cache.load_frames("another") is None
+    cache.store_bytes("key", FRAMES_SUFFIX, b"the rows of frames")
+    assert cache.load_bytes("key", LINES_SUFFIX) is None
+    cache.store_bytes("key", LINES_SUFFIX, b"the lines")
+    assert bytes(cache.load_bytes("key", FRAMES_SUFFIX)) == b"the rows of frames"
+    assert bytes(cache.load_bytes("key", LINES_SUFFIX)) == b"the lines"
+    assert cache.load_bytes("another", FRAMES_SUFFIX) is None
     for path in cache.directory.glob("*.frames"):
         path.write_bytes(path.read_bytes()[:-1])
-    assert cache.load_frames("key") is None
+    assert cache.load_bytes("key", FRAMES_SUFFIX) is None

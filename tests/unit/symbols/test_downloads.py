@@ -52,7 +52,8 @@ def ask(kept, *urls, wanted=(DEBUG,), announce=None, **limits):
 
 
 def outcome(answers, build_id=ID):
-    return answers.outcomes[build_id]
+    outcomes, _ = answers
+    return outcomes[build_id]
 
 
 def names(kept):
@@ -61,9 +62,9 @@ def names(kept):
 
 def test_a_file_that_a_server_has_is_kept(kept):
     with serving({named(ID): debug_file()}) as (url, asked):
-        answers = ask(kept, url + "/")
-    assert outcome(answers) is Outcome.FOUND
-    assert answers.notes == []
+        outcomes, notes = ask(kept, url + "/")
+    assert outcomes[ID] is Outcome.FOUND
+    assert notes == []
     assert asked == [f"/buildid/{ID.hex()}/debuginfo"]
     (path,) = kept.path.iterdir()
     assert path.name == f"{ID.hex()}.debuginfo"
@@ -80,9 +81,9 @@ def test_what_is_kept_is_not_asked_for_again(kept):
 
 def test_the_next_server_is_asked_for_what_the_first_does_not_have(kept):
     with serving({}) as (first, _), serving({named(ID): debug_file()}) as (second, _):
-        answers = ask(kept, first, second)
-    assert outcome(answers) is Outcome.FOUND
-    assert answers.notes == []
+        outcomes, notes = ask(kept, first, second)
+    assert outcomes[ID] is Outcome.FOUND
+    assert notes == []
 
 
 def test_what_no_server_has_is_not_asked_for_again_for_a_while(kept):
@@ -102,23 +103,19 @@ def test_that_a_server_failed_is_not_taken_for_an_answer(kept):
     dead = dead_server()
     with serving({}) as (url, asked):
         for _ in range(2):
-            answers = ask(kept, dead, url)
-            assert outcome(answers) is Outcome.FAILED
-            assert answers.notes == [
-                f"The debug-file server {dead} was given up: Connection refused."
-            ]
+            outcomes, notes = ask(kept, dead, url)
+            assert outcomes[ID] is Outcome.FAILED
+            assert notes == [f"The debug-file server {dead} was given up: Connection refused."]
         assert len(asked) == 2
 
 
 def test_a_server_that_failed_is_not_asked_again(kept):
     with serving({}, lambda handler: whole_answer(handler, b"", status=503)) as (url, asked):
         wanted = [Wanted(bytes([number]) * 20, needs_image=False) for number in range(40)]
-        answers = ask(kept, url, wanted=wanted)
+        outcomes, notes = ask(kept, url, wanted=wanted)
     assert len(asked) <= downloads.MOST_DOWNLOADS
-    assert set(answers.outcomes.values()) == {Outcome.FAILED}
-    assert answers.notes == [
-        f"The debug-file server {url} was given up: it answered with HTTP status 503."
-    ]
+    assert set(outcomes.values()) == {Outcome.FAILED}
+    assert notes == [f"The debug-file server {url} was given up: it answered with HTTP status 503."]
 
 
 def test_files_are_asked_for_in_the_order_in_which_they_are_wanted(kept, monkeypatch):
@@ -132,9 +129,9 @@ def test_files_are_asked_for_in_the_order_in_which_they_are_wanted(kept, monkeyp
 def test_a_silent_server_costs_no_more_than_the_time_that_all_may_take(kept):
     wanted = [Wanted(bytes([number]) * 20, needs_image=False) for number in range(9)]
     with silent_server() as url:
-        answers = ask(kept, url, wanted=wanted, budget_s=0.3)
-    assert set(answers.outcomes.values()) == {Outcome.LATE}
-    (note,) = answers.notes
+        outcomes, notes = ask(kept, url, wanted=wanted, budget_s=0.3)
+    assert set(outcomes.values()) == {Outcome.LATE}
+    (note,) = notes
     assert note == (
         "The debug-file servers were given 0.3 s, in which they did not answer for 9 of 9 "
         "objects; --debuginfod SEC gives them longer."
@@ -144,11 +141,9 @@ def test_a_silent_server_costs_no_more_than_the_time_that_all_may_take(kept):
 
 def test_a_silent_server_is_given_up_before_that(kept):
     with silent_server() as url, serving({named(ID): debug_file()}) as (second, _):
-        answers = ask(kept, url, second, prompt_s=0.2)
-    assert outcome(answers) is Outcome.FOUND
-    assert answers.notes == [
-        f"The debug-file server {url} was given up: it did not answer in time."
-    ]
+        outcomes, notes = ask(kept, url, second, prompt_s=0.2)
+    assert outcomes[ID] is Outcome.FOUND
+    assert notes == [f"The debug-file server {url} was given up: it did not answer in time."]
 
 
 def test_what_comes_too_slowly_is_given_up(kept):
@@ -161,24 +156,24 @@ def test_what_comes_too_slowly_is_given_up(kept):
         return True
 
     with serving({}, trickle) as (url, _):
-        answers = ask(kept, url, prompt_s=0.3)
-    assert outcome(answers) is Outcome.FAILED
-    assert "bytes in 0 s" in answers.notes[0]
+        outcomes, notes = ask(kept, url, prompt_s=0.3)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "bytes in 0 s" in notes[0]
     assert names(kept) == []
 
 
 def test_a_file_that_takes_too_long_is_given_up(kept):
     with serving({}, endless_answer) as (url, _):
-        answers = ask(kept, url, whole_s=0.2)
-    assert outcome(answers) is Outcome.FAILED
-    assert "a file took longer than 0 s" in answers.notes[0]
+        outcomes, notes = ask(kept, url, whole_s=0.2)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "a file took longer than 0 s" in notes[0]
     assert names(kept) == []
 
 
 def test_an_endless_file_ends_at_the_limit(kept):
     with serving({}, endless_answer) as (url, _):
-        answers = ask(kept, url, most_bytes=1 << 20)
-    assert outcome(answers) is Outcome.TOO_BIG
+        outcomes, _ = ask(kept, url, most_bytes=1 << 20)
+    assert outcomes[ID] is Outcome.TOO_BIG
     assert names(kept) == []
 
 
@@ -197,11 +192,11 @@ def test_a_server_is_told_how_much_is_taken(kept):
         return whole_answer(handler, b"", status=406)
 
     with serving({}, note) as (url, _):
-        answers = ask(kept, url, most_bytes=12345)
-    assert outcome(answers) is Outcome.TOO_BIG
+        outcomes, notes = ask(kept, url, most_bytes=12345)
+    assert outcomes[ID] is Outcome.TOO_BIG
     assert told[0]["X-DEBUGINFOD-MAXSIZE"] == "12345"
     assert told[0]["Accept-Encoding"] == "identity"
-    assert answers.notes == []
+    assert notes == []
 
 
 @pytest.mark.parametrize(
@@ -209,9 +204,9 @@ def test_a_server_is_told_how_much_is_taken(kept):
 )
 def test_what_was_not_asked_for_is_not_kept(kept, content):
     with serving({named(ID): content}) as (url, _):
-        answers = ask(kept, url)
-    assert outcome(answers) is Outcome.FAILED
-    assert "it sent another file than was asked for" in answers.notes[0]
+        outcomes, notes = ask(kept, url)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "it sent another file than was asked for" in notes[0]
     assert names(kept) == []
 
 
@@ -220,8 +215,8 @@ def test_a_file_that_breaks_off_is_not_kept(kept):
         return whole_answer(handler, debug_file(), length=10**9)
 
     with serving({}, break_off) as (url, _):
-        answers = ask(kept, url)
-    assert "it broke off in the middle of a file" in answers.notes[0]
+        _, notes = ask(kept, url)
+    assert "it broke off in the middle of a file" in notes[0]
     assert names(kept) == []
 
 
@@ -230,7 +225,7 @@ def test_what_is_compressed_though_nobody_asked_is_not_unpacked(kept):
         return whole_answer(handler, b"\x1f\x8b", ("Content-Encoding", "gzip"))
 
     with serving({}, compress) as (url, _):
-        assert "it compresses" in ask(kept, url).notes[0]
+        assert "it compresses" in ask(kept, url)[1][0]
 
 
 def test_redirections_are_followed(kept):
@@ -254,9 +249,9 @@ def test_redirections_lead_to_no_other_host_of_a_private_network(kept, host):
     with serving({named(ID): debug_file()}) as (target, asked):
         location = target.replace("127.0.0.1", host)
         with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):
-            answers = ask(kept, url)
-    assert outcome(answers) is Outcome.FAILED
-    assert "is not a public address" in answers.notes[0]
+            outcomes, notes = ask(kept, url)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "is not a public address" in notes[0]
     assert asked == names(kept) == []
 
 
@@ -265,9 +260,9 @@ def test_a_name_that_stands_for_another_address_later_is_asked_nothing(kept, mon
     with serving({named(ID): debug_file()}) as (target, asked):
         location = target.replace("127.0.0.1", "localhost")
         with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):
-            answers = ask(kept, url)
-    assert outcome(answers) is Outcome.FAILED
-    assert "127.0.0.1, which is not a public address" in answers.notes[0]
+            outcomes, notes = ask(kept, url)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "127.0.0.1, which is not a public address" in notes[0]
     assert asked == names(kept) == []
 
 
@@ -327,18 +322,18 @@ def test_nothing_is_fetched_into_a_directory_of_another_user(kept):
     kept.path.mkdir()
     os.chown(kept.path, 1234, 1234)
     with serving({named(ID): debug_file()}) as (url, _):
-        answers = ask(kept, url)
-    assert outcome(answers) is Outcome.FAILED
-    assert "cannot be written" in answers.notes[0]
+        outcomes, notes = ask(kept, url)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "cannot be written" in notes[0]
     assert names(kept) == []
 
 
 def test_a_cache_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with serving({named(ID): debug_file()}) as (url, asked):
-        answers = ask(CacheDirectory(tmp_path / "file" / "prospect"), url)
-    assert outcome(answers) is Outcome.FAILED
-    assert "cannot be written" in answers.notes[0]
+        outcomes, notes = ask(CacheDirectory(tmp_path / "file" / "prospect"), url)
+    assert outcomes[ID] is Outcome.FAILED
+    assert "cannot be written" in notes[0]
     assert asked == []
 
 
@@ -376,7 +371,7 @@ def test_what_arrives_after_the_time_is_over_is_not_kept(kept):
 
 def test_passwords_are_not_shown(kept):
     url = dead_server().replace("//", "//user:secret@")
-    (note,) = ask(kept, url).notes
+    _, (note,) = ask(kept, url)
     assert "secret" not in note
 
 

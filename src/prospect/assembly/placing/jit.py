@@ -24,19 +24,19 @@ from prospect.assembly.extras import counts_of, interval_ns, is_i32, mapping_of,
 from prospect.columns.grouping import counted
 from prospect.columns.sorting import distinct
 from prospect.events.record_columns import TASK_EXEC
+from prospect.files.budget import Cost
 from prospect.profile.model import KIND_ANON
 from prospect.records import NamedTuple, Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
 from prospect.symbols.jit.map_files import (
     clock_shift_ns,
-    dump_bytes,
-    dump_cost,
     dump_pid,
     find_dump,
+    held_bytes_of,
 )
 from prospect.symbols.live_process import live_process, monotonic_shift_ns
 from prospect.symbols.naming_options import MapCopy
-from prospect.symbols.objects import JITDUMP_PREFIX, classify
+from prospect.symbols.objects import DELETED, JITDUMP_PREFIX, classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.events.record_columns import Events, Samples, Tasks
-    from prospect.files.budget import Cost, ReadBudget
+    from prospect.files.budget import ReadBudget
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.jit.hotspot_code import HotspotCode
     from prospect.symbols.jit.jit_code import JitCode
@@ -169,13 +169,16 @@ def _costs(
     *,
     is_here: bool,
 ) -> Iterator[Cost[int]]:
-    """Give what the files of markers cost, by the markers' numbers."""
+    """Yield the costs of the files of markers, by the markers' numbers."""
     for number, marker in enumerate(markers):
+        held_bytes = 0
         if marker.pid in copies:
-            yield dump_cost(number, len(copies[marker.pid]))
+            held_bytes = len(copies[marker.pid])
         elif is_here:
             process = live_process(marker.pid, recorded_until)
-            yield dump_cost(number, dump_bytes(marker.path, process, named_by))
+            held_bytes = held_bytes_of(marker.path.removesuffix(DELETED), process, named_by)
+        # As measured with short code.
+        yield Cost(10 * held_bytes, 4 * held_bytes, number)
 
 
 def _markers(events: Events) -> list[_Marker]:

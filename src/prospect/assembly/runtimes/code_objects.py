@@ -26,7 +26,7 @@ from prospect.symbols.runtime_code import (
     RuntimeCode,
     RuntimeFunction,
     decoded,
-    standing,
+    place_functions,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint6
         line = line if function.first <= line < function.first + MOST_LINES else 0
         number = functions[function]
         places.append((number, line))
-    order, start = standing(functions)
+    order, start = place_functions(functions)
     rank = np.empty(len(order), np.int64)
     rank[[functions[function] for function in order]] = np.arange(len(order))
     sizes = [last_line[functions[one]] - one.first + 2 for one in order]

@@ -24,6 +24,7 @@ from prospect.files.rights import is_trusted
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_VDSO
 from prospect.symbols.images.recorded_images import key_of
 from prospect.symbols.objects import Missing
+from prospect.symbols.table_cache import FRAMES_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -218,7 +219,7 @@ class RecordedCode:
         key = key_of(found, debug) if cache else None
         if cache is None or key is None:
             return read_frame_rows(image, debug_image)
-        kept = cache.load_frames(key)
+        kept = cache.load_bytes(key, FRAMES_SUFFIX)
         if kept is None:
             kept = _made_apart(cache, key, image, debug_image)
         if kept is not None and len(kept) % _ROW_BYTES == 0:
@@ -245,7 +246,8 @@ def _made(
 ) -> FrameRows | None:
     """Work call-frame rows out, and keep them for the next time."""
     made = read_frame_rows(image, debug)
-    cache.store_frames(key, made.start.tobytes() + made.rule.tobytes() if made else b"")
+    content = made.start.tobytes() + made.rule.tobytes() if made else b""
+    cache.store_bytes(key, FRAMES_SUFFIX, content)
     return made
 
 
@@ -258,7 +260,7 @@ def _made_apart(
     all share and the kernel can take back.
 
     Returns:
-        The result of `SymbolCache.load_frames`; None if the image is small or that cannot be done.
+        The result of `SymbolCache.load_bytes`; None if the image is small or that cannot be done.
     """
     if _costs(image, debug)[0] < _LARGE_BYTES:
         return None
@@ -280,7 +282,7 @@ def _made_apart(
     if not child.reap(LONGEST_RULES_S):
         child.kill()
         return memoryview(b"")  # nor would it be done here in that time
-    return cache.load_frames(key)
+    return cache.load_bytes(key, FRAMES_SUFFIX)
 
 
 def _mapped_rows(kept: memoryview) -> FrameRows | None:

@@ -25,7 +25,7 @@ from prospect.symbols.images.image_files import (
     find_image,
     same_build_id,
 )
-from prospect.symbols.live_process import live_process
+from prospect.symbols.live_process import live_processes
 from prospect.symbols.objects import DELETED, Missing
 from prospect.symbols.table_cache import FileIdentity, cache_key
 
@@ -148,9 +148,8 @@ class RecordedImages:
         return self._found[key]
 
     def _look(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
-        until = self._options.recorded_until
-        processes = (live_process(pid, until) for pid in (pids if self._is_here else ()))
-        found = self._find(key, [one for one in processes if one], self._options.sysroot)
+        processes = live_processes(pids if self._is_here else (), self._options.recorded_until)
+        found = self._find(key, list(processes), self._options.sysroot)
         return self._copy_of(key) or found if isinstance(found, Missing) else found
 
     def _copy_of(self, key: ObjectKey) -> FoundImage | Missing | None:

@@ -1,15 +1,15 @@
 """The Java code of one JVM, as its reader recorded it: names, inlined methods, lines, frames.
 
-It is a jitdump file with more records (`abi.hotspot`). A method that is interpreted has an address
-too: that of its bytecode, at which `unwind.step` puts its frames.
+It is a jitdump file with more records (`abi.hotspot`). An interpreted method has an address too:
+that of its bytecode, at which `unwind.step` puts its frames.
 
-A function is all code of one name: what both compilers made of a method, one time after the other,
-and its bytecode. Its place in the object follows from its name, so that it is the same in all parts
-of a session.
+A function is all code of one name: everything that both compilers made of a method, and its
+bytecode. Its place in the object follows from its name, so it is the same in all parts of a
+session.
 
-A position in compiled code is that of the first PcDesc behind it: the JVM describes where calls
-return to and where it may stop, so an instruction in between has the method and line of the next
-such place. Defined by: ``src/hotspot/share/code/pcDesc.hpp``, ``scopeDesc.cpp``;
+An address in compiled code has the position of the next PcDesc: the JVM describes the places to
+which calls return and at which it may stop, so an instruction in between has the method and line of
+the next such place. Defined by: ``src/hotspot/share/code/pcDesc.hpp``, ``scopeDesc.cpp``;
 ``oops/constMethod.hpp`` and ``code/compressedStream.cpp`` for the table of lines.
 """
 
@@ -52,7 +52,7 @@ _PLACE_SHIFT, _HALF_BYTES = np.uint64(_PLACE_BITS), 1 << _PLACE_BITS - 1
 
 
 class _Method(NamedTuple):
-    """A method: where its name, its class, its file and its lines are in the file."""
+    """A method: the places of its name, class, file and lines in the dump, and its bytecode."""
 
     name: slice
     class_bytes: int
@@ -63,7 +63,7 @@ class _Method(NamedTuple):
 
 
 class _Details(NamedTuple):
-    """Facts about a piece of code, and the places of its tables in the file."""
+    """Facts about a piece of code, and the places of its tables in the dump."""
 
     frame_words: int
     complete: int
@@ -75,12 +75,12 @@ class _Details(NamedTuple):
 
 
 class HotspotWalk(DumpWalk):
-    """Goes through the records of a JVM's file.
+    """Reads the records of a JVM's file.
 
     Attributes:
         methods: by number.
         details: by row of `loads`.
-        bytecode: by row of `loads`, the method whose bytecode it is.
+        bytecode: number of the method whose bytecode it is, by row of `loads`.
         shift: of compressed numbers.
     """
 
@@ -142,7 +142,7 @@ class HotspotWalk(DumpWalk):
 
 
 class HotspotCode(JitCode, eq=False):
-    """The code of a JVM, ready to be asked."""
+    """The code of a JVM."""
 
     walk: HotspotWalk
 
@@ -170,7 +170,7 @@ class HotspotCode(JitCode, eq=False):
         )
 
     def code_at(self, svma: int, size: int) -> memoryview:
-        """Return instructions up to the first of what is interpreted or was replaced."""
+        """Return the instructions before the first that is bytecode or was replaced."""
         parts = []
         at, end = svma, svma + size
         while at < end:
@@ -201,7 +201,7 @@ class HotspotCode(JitCode, eq=False):
         return [self._line(*one[0]) if one else ("", 0) for one in found]
 
     def frame_rows(self) -> FrameRows | None:
-        """Return how frames of the code are laid out; None for other machines than x86-64."""
+        """Return the layout of the code's frames; None for other machines than x86-64."""
         dump = self.dump
         if dump.machine != EM_X86_64:
             return None
@@ -236,16 +236,15 @@ class HotspotCode(JitCode, eq=False):
 
     def _scopes(self, details: _Details, offset: int) -> list[tuple[int, int]]:
         data = self.dump.data
-        whole = details.positions.start + 16 * (
-            (details.positions.stop - details.positions.start) // 16
-        )
-        positions = np.frombuffer(data[details.positions.start : whole], _POSITION)
-        at = int(np.searchsorted(positions["pc"], offset, side="right"))
-        if at >= len(positions):
+        positions = data[details.positions]
+        table = np.frombuffer(positions, _POSITION, len(positions) // _POSITION.itemsize)
+        at = int(np.searchsorted(table["pc"], offset, side="right"))
+        if at >= len(table):
             return []
-        scope = int(positions["scope"][at])
+        scope = int(table["scope"][at])
         scopes = data[details.scopes]
-        methods = self._metadata(details)
+        pairs = wire.PAIR.iter_unpack(data[details.pairs])
+        methods = {index: number for index, number in pairs if number in self.walk.methods}
         found: list[tuple[int, int]] = []
         try:
             while 0 < scope < len(scopes) and len(found) < MOST_INLINED_METHODS:
@@ -258,10 +257,6 @@ class HotspotCode(JitCode, eq=False):
         except IndexError:
             pass  # the table is cut
         return found
-
-    def _metadata(self, details: _Details) -> dict[int, int]:
-        pairs = wire.PAIR.iter_unpack(self.dump.data[details.pairs])
-        return {index: number for index, number in pairs if number in self.walk.methods}
 
     def _name(self, number: int) -> bytes:
         return bytes(self.dump.data[self.walk.methods[number].name])
@@ -307,9 +302,11 @@ def _line_entries(data: memoryview, shift: int) -> list[tuple[int, int]]:
 
 
 def read_hotspot(path: bytes, data: bytes) -> HotspotCode | None:
-    """Return what a reader of a JVM recorded, None for nothing; anybody may have written `data`.
+    """Return the code that the reader of a JVM recorded, None if there is none.
 
-    `path` is what its code is known as.
+    Args:
+        path: the name of the mapping of its code.
+        data: from any writer.
     """
     walks: list[HotspotWalk] = []
 
@@ -327,9 +324,9 @@ def read_hotspot(path: bytes, data: bytes) -> HotspotCode | None:
 
 
 def _places(dump: JitDump, bytecode: Container[int]) -> NDArray[np.uint64]:
-    """Return an address for each piece of code: those of one name follow each other.
+    """Return an address for each piece of code: pieces of one name follow each other.
 
-    Bytecode, of rows `bytecode`, is behind all that was compiled of it.
+    The bytecode of a method, in rows `bytecode`, follows its compiled code.
     """
     place_of: dict[bytes, int] = {}
     taken: set[int] = set()
@@ -346,7 +343,7 @@ def _places(dump: JitDump, bytecode: Container[int]) -> NDArray[np.uint64]:
             taken.add(place)
             place_of[name] = place
         half = 2 * place_of[name] + (row in bytecode)
-        # A row that does not fit any more shares its addresses with the last that did.
+        # If a row does not fit, it shares its addresses with the last one that did.
         offset = min(used.get(half, 0), _HALF_BYTES - min(size, _HALF_BYTES))
         used[half] = offset + size
         found.append(half * _HALF_BYTES + offset)
@@ -363,11 +360,11 @@ _MASK = (1 << 32) - 1
 
 
 def read_unsigned(data: bytes | memoryview, at: int, shift: int) -> tuple[int, int]:
-    """Return the number at a place, and where the next one is.
+    """Return the number at a place, and the place of the next one.
 
     Args:
         data: of any origin.
-        shift: what is added to each byte, 0 or 1.
+        shift: the addend of each byte, 0 or 1.
 
     Raises:
         IndexError: the data end before the number does.
@@ -382,17 +379,16 @@ def read_unsigned(data: bytes | memoryview, at: int, shift: int) -> tuple[int, i
 
 
 def read_signed(data: bytes | memoryview, at: int, shift: int) -> tuple[int, int]:
-    """Return a signed number, whose sign is its lowest bit; otherwise as `read_unsigned`."""
+    """Return a number whose sign is its lowest bit, as `read_unsigned` does."""
     value, at = read_unsigned(data, at, shift)
     return value >> 1 ^ -(value & 1), at
 
 
-# How frames of a JVM's code are laid out on x86-64, as rows of rules for the unwinder.
+# The layout of frames of a JVM's code on x86-64, as rows of rules for the unwinder.
 #
 # A compiled method pushes the frame register, and makes its frame as long as the JVM says: from
-# then on the caller is found by the stack pointer. The instructions around that are found by
-# their bytes, at the method's beginning, at its entry from an interpreted loop, and at each of
-# its ends.
+# then on the stack pointer leads to the caller. The instructions around that are found by their
+# bytes, at the method's beginning, at its entry from an interpreted loop, and at each of its ends.
 #
 # Defined by: ``src/hotspot/cpu/x86``: MachPrologNode and MachEpilogNode in x86_64.ad,
 # build_frame() and remove_frame() in c1_MacroAssembler_x86.cpp, and enter() (OpenJDK 8 to 25).
@@ -402,7 +398,7 @@ _SAVED_FP = rules.RULE_AT_CFA << rules.FP_BITS
 
 
 def _rule(words: int, *, saved: bool) -> int:
-    """Return the rule of a frame of so many words, the return address and maybe fp among them."""
+    """Return the rule of a frame of so many words, including the return address and saved fp."""
     how = (_SAVED_FP | -2 & (1 << rules.FP_BITS) - 1) << rules.FP_SHIFT if saved else 0
     return rules.KIND_SP << rules.KIND_SHIFT | words << rules.CFA_SHIFT | how
 
@@ -437,7 +433,7 @@ _LEAVE = re.compile(rb"\xc9(?:\xc3|\xe9.{4})", re.DOTALL)
 
 
 class PieceFrame(NamedTuple):
-    """A piece of code: its addresses in the object, CODE_*, and what the JVM says of its frame."""
+    """A piece of code: its addresses in the object, CODE_*, and the JVM's facts of its frame."""
 
     begin: int
     end: int
@@ -454,7 +450,7 @@ def frame_rows(pieces: Iterable[PieceFrame]) -> FrameRows | None:
     start: list[int] = []
     rule: list[int] = []
     for piece in sorted(pieces, key=lambda one: one.begin):
-        # The end of one piece may be the beginning of another one, which then holds.
+        # A piece that begins at the end of another takes precedence there.
         start.append(piece.end)
         rule.append(rules.NO_ROW)
         last = -1
@@ -467,7 +463,7 @@ def frame_rows(pieces: Iterable[PieceFrame]) -> FrameRows | None:
 
 
 def _rules_of(piece: PieceFrame) -> Iterator[tuple[int, int]]:
-    """Give offsets in a piece, and the rule that holds from each one on."""
+    """Yield offsets in a piece, and the rule that holds from each one on."""
     if piece.is_bytecode:
         yield 0, rules.BYTECODE
     elif piece.kind == wire.CODE_INTERPRETER:
@@ -481,9 +477,9 @@ def _rules_of(piece: PieceFrame) -> Iterator[tuple[int, int]]:
 
 
 def _of_frame(piece: PieceFrame) -> Iterator[tuple[int, int]]:
-    """Give the rules of code whose frame has one size."""
+    """Yield the rules of code whose frame has one size."""
     body = _rule(piece.frame_words, saved=True)
-    begins = [*_begins(piece)]
+    begins = list(_begins(piece))
     if not begins and 0 < piece.complete < len(piece.code):
         begins = [([], piece.complete)]
     yield 0, _BARE if begins else body
@@ -504,7 +500,7 @@ def _of_frame(piece: PieceFrame) -> Iterator[tuple[int, int]]:
 
 
 def _begins(piece: PieceFrame) -> Iterator[tuple[list[tuple[int, int]], int]]:
-    """Give the rules while a frame is made, and the offset from which on it is whole."""
+    """Yield the rules while a frame is made, and the offset from which on it is whole."""
     for found in _PUSH.finditer(piece.code):
         if _immediate(found[2], found[3]) == _WORD * (piece.frame_words - 2):
             pushed = found.start() + 1

@@ -1,9 +1,9 @@
-"""The code of one jitdump file: its symbols, its bytes and its source lines, each by one address.
+"""The code of one jitdump file: its symbols, bytes and source lines, by SVMA.
 
-A JIT throws code away and writes other code to the same place. So that an address of the object
-means one piece of code for good, it is the address at which the code was loaded, with a number of
-its generation in the upper 16 bits where several pieces were loaded over one another. Code that
-was moved keeps the address of its load.
+A JIT throws code away and writes other code to the same place. Each piece of code needs its own
+address in the object: the address at which it was loaded, with the number of its generation in the
+upper 16 bits if several pieces were loaded over one another. Moved code keeps the address of its
+load.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import struct
 from bisect import bisect_right
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +34,7 @@ _ADDRESS_BITS = 48
 _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
 # The name of a line entry that means "the same file as before" instead of a path.
 _SAME_FILE = b"\xff"
-# V8 writes addresses as they are in the ELF file that `perf inject` makes: behind its header.
+# V8 writes addresses as they are in the ELF file that `perf inject` makes: after its header.
 # Source: v8/src/diagnostics/perf-jit.cc, PerfJitLogger::LogWriteDebugInfo().
 _ELF_HEADER_BYTES = 0x40
 _ENTRY_BYTES = 16
@@ -42,20 +43,19 @@ _SCRIPT_PLACE = re.compile(rb"JS:\S* (?:file://)?(.+):(\d{1,9}):\d{1,9}\Z", re.D
 
 
 class CodeFrames(NamedTuple):
-    """Names of functions, and of each address its frames: name, file, line, the outermost first."""
+    """Names of functions, and the frames of each address, outermost first: name, file, line."""
 
     names: list[bytes]
     frames: list[list[tuple[int, str, int]]]
 
 
 class JitCode(Record, eq=False):
-    """A jitdump file ready to be asked.
+    """The code of a jitdump file.
 
     Attributes:
-        path: the file, as the recording names it.
-        svma: u64[n] address in this object of each load, distinct where loads overlap.
-        dump: what it says.
-        speaks_for: the user whose word its paths of source files are.
+        path: the file's name in the recording.
+        svma: u64[n] address of each load in this object; overlapping loads have distinct ones.
+        speaks_for: the user whose rights its paths of source files get.
     """
 
     path: bytes
@@ -85,7 +85,7 @@ class JitCode(Record, eq=False):
         )
 
     def frames_of(self, svma: NDArray[np.uint64]) -> CodeFrames:
-        """Return the source lines of addresses, and the functions that are inlined there."""
+        """Return the function and source line of addresses."""
         rows = self.table.lookup(svma)
         known, row_of = np.unique(rows[rows >= 0], return_inverse=True)
         number = np.full(len(rows), -1, np.int64)
@@ -97,11 +97,11 @@ class JitCode(Record, eq=False):
         return CodeFrames(self.table.names(known.tolist()), frames)
 
     def frame_rows(self) -> FrameRows | None:
-        """Return how frames of the code are laid out; None if that is not known."""
+        """Return the layout of the code's frames; None if it is not known."""
         return None
 
     def code_at(self, svma: int, size: int) -> memoryview:
-        """Return the bytes from an address on: fewer than `size` where its piece of code ends."""
+        """Return the bytes from an address on: `size`, or up to the end of its piece of code."""
         row = self._row_of(svma)
         if row < 0:
             return self.dump.data[:0]
@@ -112,10 +112,9 @@ class JitCode(Record, eq=False):
     def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
         """Return file and line of each address; an empty file and line 0 if unknown.
 
-        Code without line entries that can be true has the line on which its function begins, if
-        its name says which.
+        Without plausible line entries, the line is that in the function's name, if any.
         """
-        entries: dict[int, _LineEntries] = {}
+        entries: dict[int, list[tuple[int, str, int]]] = {}
         found = []
         for one in svma.tolist():
             row = self._row_of(one)
@@ -125,12 +124,13 @@ class JitCode(Record, eq=False):
             if row not in entries:
                 entries[row] = _line_entries(self.dump, row)
             avma = one - int(self.svma[row]) + int(self.dump.address[row]) + self._line_shift
-            found.append(entries[row].at(avma))
+            place = bisect_right(entries[row], avma, key=itemgetter(0)) - 1
+            found.append(entries[row][place][1:])
         return found
 
     @cached_property
     def _line_shift(self) -> int:
-        """How far line entries are from the code that they describe."""
+        """Distance of line entries from the code that they describe, in bytes."""
         rows = np.flatnonzero(self.dump.debug >= 0)
         first = [
             struct.unpack_from(self.dump.order + "Q", self.dump.data, offset)[0] - address
@@ -163,12 +163,7 @@ class JitCode(Record, eq=False):
 def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) -> JitCode:
     """Give every load of a dump its own address.
 
-    Loads beyond 65,536 over one another share their addresses; the file is then an attack.
-
-    Args:
-        path: the file, as the recording names it.
-        dump: what it says.
-        speaks_for: the user whose word it is; a copy in a recording is anybody's.
+    Of more than 65,536 loads over one another, some share an address; the file is then an attack.
     """
     generation = np.zeros(len(dump), np.uint64)
     order = np.lexsort((dump.time_ns, dump.address))
@@ -178,7 +173,7 @@ def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) 
         (dump.address + dump.size).take(order).tolist(),
         strict=True,
     )
-    # The smallest number that no load has which still reaches over this one's start.
+    # Each load gets the smallest number that no earlier load over its start has.
     open_ends: list[tuple[int, int]] = []
     free: list[int] = []
     for row, start, end in rows:
@@ -191,47 +186,31 @@ def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) 
     return JitCode(path, dump, svma, speaks_for)
 
 
-class _LineEntries(Record):
-    """The line entries of one load by rising address; `begin` is where its function begins."""
-
-    address: list[int]
-    file: list[str]
-    line: list[int]
-    begin: tuple[str, int] = ("", 0)
-
-    def at(self, address: int) -> tuple[str, int]:
-        row = bisect_right(self.address, address)
-        return (self.file[row - 1], self.line[row - 1]) if row else self.begin
-
-
-def _place_in_name(dump: JitDump, row: int) -> tuple[str, int]:
-    """Return the file and line that V8 puts into a function's name, an empty file and 0 without."""
-    length = min(int(dump.name_length[row]), LONGEST_JIT_NAME)
-    begin = int(dump.name[row])
-    place = _SCRIPT_PLACE.match(bytes(dump.data[begin : begin + length]))
-    return (place[1].decode(errors="replace"), int(place[2])) if place else ("", 0)
-
-
-def _line_entries(dump: JitDump, row: int) -> _LineEntries:
+def _line_entries(dump: JitDump, row: int) -> list[tuple[int, str, int]]:
     """Read the line entries of a load: address, line, discriminator, file name and a NUL each.
 
     If one entry of a load is impossible, all of them are left out: V8 of Node 20 writes freed
-    memory instead of the file's name. The name of the function then says its line.
+    memory instead of the file's name.
+
+    Returns:
+        Address, file and line, by rising address. The first entry, of address 0, has the file and
+        line in the name that V8 gives to the function, an empty file and line 0 if there are none.
     """
-    nothing_but_name = _LineEntries([], [], [], _place_in_name(dump, row))
+    length = min(int(dump.name_length[row]), LONGEST_JIT_NAME)
+    begin = int(dump.name[row])
+    place = _SCRIPT_PLACE.match(bytes(dump.data[begin : begin + length]))
+    found = [(0, place[1].decode(errors="replace"), int(place[2])) if place else (0, "", 0)]
     if dump.debug[row] < 0:
-        return nothing_but_name
+        return found
     first = int(dump.address[row])
     last = first + int(dump.size[row]) + _ELF_HEADER_BYTES
     entry = struct.Struct(dump.order + "QiI")
     offset, file = int(dump.debug[row]), ""
-    found: list[tuple[int, str, int]] = []
-    # The entries end before the load that they belong to.
-    end = int(dump.name[row])
     for _ in range(min(int(dump.debug_entries[row]), MOST_JIT_LINES)):
         name = offset + _ENTRY_BYTES
-        length = bytes(dump.data[name : min(end, name + 4096)]).find(b"\0")
-        if name > end or length < 0:
+        # The entries end before the name of their load.
+        length = bytes(dump.data[name : min(begin, name + 4096)]).find(b"\0")
+        if name > begin or length < 0:
             break
         address, line, _ = entry.unpack_from(dump.data, offset)
         text = bytes(dump.data[name : name + length])
@@ -239,13 +218,8 @@ def _line_entries(dump: JitDump, row: int) -> _LineEntries:
             file = text.decode(errors="replace")
         is_path = file.isprintable() and "\ufffd" not in file
         if not first <= address <= last or not is_path:
-            return nothing_but_name
+            return found[:1]
         found.append((address, file, max(line, 0)))
         offset = name + length + 1
-    found.sort(key=lambda one: one[0])
-    return _LineEntries(
-        [address for address, _, _ in found],
-        [file for _, file, _ in found],
-        [line for _, _, line in found],
-        nothing_but_name.begin,
-    )
+    found.sort(key=itemgetter(0))
+    return found

@@ -1,7 +1,7 @@
-"""A jitdump file's bytes → the code that a JIT says it wrote, as columns.
+"""A jitdump file's bytes → the code that a JIT wrote, as columns.
 
-The file may be of any origin and either byte order. Records of unknown kinds are skipped; what
-follows a damaged one is left out, and reported. Defined by
+The file may be of any origin and either byte order. Records of unknown kinds are skipped. Reading
+stops at a damaged record, and the report says so. Defined by
 ``tools/perf/Documentation/jitdump-specification.txt`` and ``tools/perf/util/jitdump.h``, Linux
 6.18.
 """
@@ -48,20 +48,20 @@ class JitDump(Record, eq=False):
     Attributes:
         order: ``"<"`` or ``">"``.
         machine: EM_* of the code.
-        pid: of the process that wrote it, as it numbers itself.
-        opened_ns: when it was begun, by its header: on the same clock as `time_ns`, or anything.
-        is_cpu_time: whether times are those of the processor's own counter, not CLOCK_MONOTONIC.
-        time_ns: u64[n] when each piece of code was loaded.
-        address: u64[n] where (AVMA).
+        pid: of the process that wrote it, in its own pid namespace.
+        opened_ns: time in the header: on the same clock as `time_ns`, or any number.
+        is_cpu_time: whether times are of the CPU's counter instead of CLOCK_MONOTONIC.
+        time_ns: u64[n] time of the load of each piece of code.
+        address: u64[n] AVMA.
         size: u64[n] in bytes, above 0.
-        code: i64[n] offset in the file of its bytes.
+        code: i64[n] offset of its bytes in the file.
         name, name_length: i64[n] the same of its name.
-        debug: i64[n] offset in the file of its line entries, -1 if there are none.
-        debug_entries: i64[n] how many they are.
+        debug: i64[n] offset of its line entries in the file, -1 if there are none.
+        debug_entries: i64[n] their number.
         moved: i64[m] row of the load that was moved.
-        moved_ns: u64[m] when.
-        moved_to: u64[m] where to (AVMA).
-        damage: why the file was not read to its end; empty if it was.
+        moved_ns: u64[m] time of the move.
+        moved_to: u64[m] its new AVMA.
+        damage: the reason why reading stopped before the end; empty if it did not.
     """
 
     data: memoryview
@@ -90,11 +90,9 @@ class JitDump(Record, eq=False):
 def parse_jitdump(
     data: memoryview, begin_walk: Callable[[memoryview, str], DumpWalk] | None = None
 ) -> JitDump | None:
-    """Parse a jitdump file, which may still grow; None for what is no jitdump file.
+    """Parse a jitdump file, which may still grow; None if it is no jitdump file.
 
-    Args:
-        data: the file's bytes.
-        begin_walk: makes what goes through its records, of these bytes and their order.
+    `begin_walk` makes the reader of its records from the bytes and their order.
     """
     order = next((one for one in _BYTE_ORDERS if _has_magic(data, one)), "")
     if not order:
@@ -135,7 +133,7 @@ def _has_magic(data: memoryview, order: str) -> bool:
 
 
 class DumpWalk:
-    """Goes from record to record, each of which says only its own size.
+    """Reads the records of a jitdump file one after another.
 
     Attributes:
         loads: time, address, size, code, name, its length, debug + 1, debug entries of each load.
@@ -182,7 +180,7 @@ class DumpWalk:
 
     def read(self, kind: int, begin: int, end: int, time_ns: int) -> None:
         """Read one record, whose fields are from `begin` to `end`."""
-        # Fields are unpacked from the record's own bytes, never from what follows it.
+        # Fields are unpacked from the record's bytes, never from those that follow.
         if kind == _CODE_LOAD:
             self._load(begin, end, time_ns)
         elif kind == _CODE_MOVE:

@@ -2,12 +2,12 @@
 
 A line of a map has ``START SIZE NAME``, both numbers hexadecimal. Defined by
 ``tools/perf/Documentation/jit-interface.txt``. Anyone may write to /tmp, so a file counts only if
-it belongs to the process's user, to root or to us; its names may be anything and are escaped where
-they are shown. `MapTables` weighs the files of a recording's processes and reads each once.
+it belongs to the process's user, to root or to us; its names may be anything, and outputs escape
+them. `MapTables` weighs the files of a recording's processes and reads each once.
 
-`find_dump` gives a process's jitdump file: the copy in the recording, else the file on this
-machine. `clock_shift_ns` tells how far the clock of its writer is ahead: both clocks are
-CLOCK_MONOTONIC, which a time namespace shifts, and records of the kernel have the time of the
+`find_dump` reads a process's jitdump file: the copy in the recording, else the file on this
+machine. `clock_shift_ns` returns how far its writer's clock is ahead: both clocks are
+CLOCK_MONOTONIC, which a time namespace shifts, and the kernel's records have the time of the
 initial namespace. Defined by time_namespaces(7).
 """
 
@@ -34,7 +34,7 @@ from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
 from prospect.files.untrusted_open import OWN_ROOT, OpenFile, open_named
 from prospect.profile.naming import NameSource
 from prospect.symbols.live_process import live_process, started_at
-from prospect.symbols.objects import Missing
+from prospect.symbols.objects import DELETED, Missing
 from prospect.symbols.symbols_limits import (
     LARGEST_DUMP_BYTES,
     LARGEST_MAP_BYTES,
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.jit.jitdump import JitDump
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.naming_options import SymbolOptions
 
     _Rows = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
-    from prospect.symbols.jit.jit_code import JitCode
-    from prospect.symbols.jit.jitdump import JitDump
 
 _USUAL_LINE_BYTES, _LEAST_COST_BYTES = 40, 1 << 10
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 18, 1 << 16
-# Files have the time of the kernel's last tick, processes the true one. Ticks are 10 ms apart at
-# most; one may be late. Source: ``fs/inode.c`` (Linux 6.18), current_time().
+# Files have the time of the kernel's last tick, processes the exact time. Ticks are at most 10 ms
+# apart; one may be late. Source: ``fs/inode.c`` (Linux 6.18), current_time().
 _TICK_NS = 2 * 10_000_000
 
 _REFUSALS = {
@@ -68,7 +68,7 @@ _REFUSALS = {
     NameSource.NO_ANSWER: "its file system did not answer in time",
     NameSource.NO_BUDGET: f"files of other users take all they may; {VARIABLE}=4G allows more",
 }
-# How far the recorder's two clocks may be read apart when a recording begins.
+# The recorder may read its two clocks so far apart when a recording begins.
 _EPOCH_SLACK_NS = 100_000_000
 
 
@@ -76,9 +76,9 @@ def life_at(modified_ns: int, starts: Sequence[int], slack_ns: int = 0) -> int:
     """Return which of a process's programs wrote a file last: 0 for the last one it ran.
 
     Args:
-        modified_ns: when the file was last written to; 0 for unknown, which is the last one.
+        modified_ns: the file's time of change; 0 for unknown, which means the last program.
         starts: when the programs began, the last one first; on the same clock.
-        slack_ns: how much earlier the file's time may be than it should, besides a tick.
+        slack_ns: error of the file's time, in addition to a tick.
     """
     latest_ns = modified_ns + _TICK_NS + slack_ns
     lives = (life for life, start_ns in enumerate(starts) if start_ns <= latest_ns)
@@ -86,7 +86,7 @@ def life_at(modified_ns: int, starts: Sequence[int], slack_ns: int = 0) -> int:
 
 
 def map_path(pid: int) -> bytes:
-    """Return where a process writes its map file, by the number that it has for itself."""
+    """Return the path of a process's map file, by its pid in its own namespace."""
     return b"/tmp/perf-%d.map" % pid
 
 
@@ -97,12 +97,12 @@ def find_map_file(
 
     Args:
         pid: its id as recorded.
-        process: the process, if it still runs; it wrote the file in its own /tmp, under the number
-            that it has in its own pid namespace.
-        named_by: whose word it is that this process wrote one: the owner of the recording.
+        process: the process, if it still runs; it wrote the file to its own /tmp, under its pid in
+            its own namespace.
+        named_by: the owner of the recording, who says that this process exists.
 
     Returns:
-        The file, or NO_ANONYMOUS; the note is empty if there simply is no file.
+        The file, or NO_ANONYMOUS; the note is empty if there is no file.
     """
     path = map_path(process.own_pid if process else pid)
     file = open_jit_file(path, process, LARGEST_MAP_BYTES, named_by)
@@ -117,20 +117,20 @@ def find_map_file(
 
 
 def map_file_costs(size: int, lines: int | None = None) -> tuple[int, int]:
-    """Return what a map file takes: bytes while it is read, and from then on.
+    """Return the memory for a map file, in bytes: while it is read, and after that.
 
     Args:
-        size: of what it holds.
-        lines: how many it has, where it was read: then this is what they take at most, as a comb
-            does, one line under many short ones with gaps, whose every line is two pieces. Else
-            what those of runtimes take, 40 bytes and more each.
+        size: of its data, in bytes.
+        lines: number of its lines, for their greatest cost: that of a comb, one line under many
+            short ones with gaps, so that each line is two pieces. None for lines as runtimes write
+            them, of at least 40 bytes.
     """
     lines = size // _USUAL_LINE_BYTES if lines is None else lines
     return 3 * size + 280 * lines + _LEAST_COST_BYTES, 2 * size + 100 * lines
 
 
 def held_bytes_of(path: bytes, process: LiveProcess | None, named_by: int) -> int:
-    """Return how much `open_jit_file` would have to read, 0 for nothing."""
+    """Return how many bytes `open_jit_file` would read, 0 if there is no file."""
     root, named_by = _root_and_user(process, named_by)
     return untrusted_open.held_bytes_of(path, named_by, root=root, follow_last=False)
 
@@ -138,15 +138,13 @@ def held_bytes_of(path: bytes, process: LiveProcess | None, named_by: int) -> in
 def open_jit_file(
     path: bytes, process: LiveProcess | None, largest_bytes: int, named_by: int
 ) -> OpenFile | NameSource:
-    """Open a file that a process is meant to have written, with no more rights than it has.
-
-    Nor with more than the owner of the recording has, who says that it is the process's.
+    """Open a file of a process with the rights of the process and of the recording's owner.
 
     Args:
-        path: as the process has it.
-        process: the process, if it still runs; else only what root or we wrote will be believed.
+        path: in the process's root.
+        process: the process, if it still runs; else `objection` accepts files of root or ours only.
         largest_bytes: refuse a bigger file.
-        named_by: the owner of the recording.
+        named_by: the owner of the recording, who says that the file is the process's.
     """
     root, named_by = _root_and_user(process, named_by)
     return open_named(path, named_by, root=root, follow_last=False, largest_bytes=largest_bytes)
@@ -158,15 +156,12 @@ def _root_and_user(process: LiveProcess | None, named_by: int) -> tuple[bytes, i
 
 
 def parse_map_file(text: bytes | memoryview) -> SymbolTable:
-    """Parse a map file; lines that are none are skipped, later lines replace earlier ones.
-
-    Args:
-        text: the file's content, of any origin.
+    """Parse a map file of any origin; skip invalid lines, and let later lines replace earlier ones.
 
     Returns:
-        The table by AVMA. Code that was partly written over keeps its name where it was not. The
-        file has no times: where lines of several names overlap, the last one names all hits, and
-        its source says so (MAP_REUSED).
+        The table by AVMA. Code that was partly overwritten keeps its name in the rest. The file has
+        no times: if lines of several names overlap, the last one names all hits, with the source
+        MAP_REUSED.
 
     Raises:
         CostlyError: it has too many lines, or takes more time than a file of its size may.
@@ -203,19 +198,14 @@ def _rows_of(text: bytes) -> _Rows:
         parts.append(_rows_of_block(padded(text[begin:end]), begin - len(PADDING)))
         if time.thread_time() > end_s:
             raise CostlyError("reading it takes more time than a file of its size may")
-    start, end_address, name_start, name_length = zip(*parts, strict=True)
-    return (
-        np.concatenate(start),
-        np.concatenate(end_address),
-        np.concatenate(name_start),
-        np.concatenate(name_length),
-    )
+    start, end_address, name_start, name_length = map(np.concatenate, zip(*parts, strict=True))
+    return start, end_address, name_start, name_length
 
 
 def _blocks(text: bytes) -> Iterator[tuple[int, int]]:
-    """Cut a padded text into blocks of whole lines; of a line longer than a block, the beginning.
+    """Yield the bounds of blocks of whole lines in a padded text.
 
-    The part cut off such a line belongs to its name, of which less than a block is kept.
+    A line longer than a block is cut: the rest belongs to its name, which is cut earlier anyway.
     """
     begin, last = len(PADDING), len(text) - len(PADDING)
     while begin < last:
@@ -226,12 +216,7 @@ def _blocks(text: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _rows_of_block(text: bytes, offset: int) -> _Rows:
-    """Read the lines of a padded block.
-
-    Args:
-        text: the block.
-        offset: what its positions lack to those of the whole text.
-    """
+    """Read the lines of a padded block, which begins `offset` bytes into the whole text."""
     line_start, line_end = line_bounds(text)
     first, second = next_spaces(text, line_start, 2)
     rows = np.flatnonzero(second + 1 < line_end)
@@ -254,11 +239,11 @@ def _rows_of_block(text: bytes, offset: int) -> _Rows:
 
 
 def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
-    """Say why a JIT's file is not believed, empty if it is.
+    """Return why a JIT's file must not be used, "" if it may.
 
     Args:
-        file: the result of opening it; NO_FILE gets no sentence.
-        process: the process that is meant to have written it, if it still runs.
+        file: the result of opening it, not NO_FILE.
+        process: the process that should have written it, if it still runs.
     """
     if isinstance(file, NameSource):
         unfit = f"it is not a regular file of at most {LARGEST_MAP_BYTES >> 20} MiB"
@@ -273,7 +258,7 @@ def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
 
 
 def _later_writer(pid: int, modified_ns: int) -> str:
-    """Say that the process that reused the number of one that ended wrote its file too."""
+    """Return the objection that a later process with the pid of an ended one wrote the file."""
     later = started_at(pid)
     if later and modified_ns >= later * 1e9:
         return "a later process of the same number wrote it"
@@ -286,7 +271,7 @@ def _name_numbers(
     name_length: NDArray[np.uint32],
     start: NDArray[np.uint64],
 ) -> NDArray[np.int64]:
-    """Number the names, equal ones alike, where a start occurs twice; else any number will do."""
+    """Return numbers that are equal for equal names, for rows whose start occurs twice; else 0."""
     numbers = np.zeros(len(start), np.int64)
     ordered = np.sort(start)
     twice = distinct(ordered[1:][ordered[1:] == ordered[:-1]])
@@ -298,7 +283,7 @@ def _name_numbers(
         place = np.searchsorted(twice, block)
         rows = begin + np.flatnonzero(twice.take(place, mode="clip") == block)
         firsts, lengths = name_start.take(rows).tolist(), name_length.take(rows).tolist()
-        # The interpreter's hashes are 64 bits, of a secret that no file's writer knows.
+        # The interpreter's hashes have 64 bits, and a secret that the file's writer cannot know.
         numbers[rows] = [
             hash(text[first : first + length])
             for first, length in zip(firsts, lengths, strict=True)
@@ -307,44 +292,35 @@ def _name_numbers(
 
 
 class MapTables:
-    """Reads map files and remembers them.
+    """Reads map files and remembers them."""
 
-    Args:
-        options: what is known of the recording.
-        is_here: whether its processes may run on this machine.
-    """
-
-    def __init__(self, options: SymbolOptions, *, is_here: bool) -> None:
+    def __init__(self, options: SymbolOptions) -> None:
         self._options = options
-        self._is_here = is_here
+        self._is_here = options.is_of_this_machine
         self._tables: dict[tuple[int, int], tuple[bytes, SymbolTable] | Missing] = {}
         self._refused: dict[int, str] = {}
 
     def costs(self, pids: Iterable[int]) -> dict[int, Cost[int]]:
-        """Return by process what its map file costs, estimated from its size."""
+        """Return the cost of each process's map file, estimated from its size."""
         sizes = ((pid, self._size(pid)) for pid in pids)
         return {pid: Cost(*map_file_costs(size), pid) for pid, size in sizes if size}
 
     def refuse(self, notes: Mapping[int, str]) -> None:
-        """Leave the map files of processes out, and say why."""
+        """Leave out the map files of processes, for the reasons in the notes."""
         self._refused.update(notes)
 
     def table(self, pid: int, life: int = 0) -> tuple[bytes, SymbolTable] | Missing:
-        """Return the map file of a program and its table by AVMA, or why there is none.
+        """Return the path of a program's map file and its table by AVMA, or why there is none.
 
-        The file has the process's number alone. Each program that the process ran may have
-        written it again, so it is used for the one that wrote to it last.
-
-        Args:
-            pid: the process.
-            life: which of its programs, as in `ObjectKey`.
+        The file's name has the pid only, and each program that the process ran may have written
+        it. So only the program that wrote it last gets its names. `life` is that of `ObjectKey`.
         """
         if (pid, life) not in self._tables:
             self._tables[pid, life] = self._read(pid, life)
         return self._tables[pid, life]
 
     def _size(self, pid: int) -> int:
-        """Return how much a process's map files hold, 0 without one."""
+        """Return the bytes of a process's map files, 0 if it has none."""
         if pid in self._options.jit_maps:
             return sum(len(copy.text) for copy in self._options.jit_maps[pid])
         if not self._is_here:
@@ -377,7 +353,7 @@ class MapTables:
         return self._parsed(file.path, file.without_holes())
 
     def _parsed(self, path: bytes, text: bytes) -> tuple[bytes, SymbolTable] | Missing:
-        """Parse a map file that was weighed by its size, if there is enough for its lines too."""
+        """Parse a map file that was weighed by its size, if the budget allows its lines too."""
         _, paid_bytes = map_file_costs(len(text))
         peak_bytes, kept_bytes = map_file_costs(len(text), text.count(b"\n"))
         if kept_bytes > paid_bytes:
@@ -396,20 +372,19 @@ def _unused(path: bytes, note: str) -> Missing:
 
 
 def _other_writer(path: bytes, writers: Iterable[int], life: int) -> Missing:
-    """Say that other programs of the process wrote its map file."""
+    """Return the refusal of a map file that other programs of the process wrote."""
     when = "later" if min(writers) < life else "before"
     return _unused(path, f"a program that the same process ran {when} wrote it")
 
 
 _DUMP_MARK = b"jit-"
 _DUMP_NAME = rb"(?s:.*/)?jit-([0-9]{1,10})\.dump(?: \(deleted\))?"
-_DELETED = b" (deleted)"
 _SECOND_NS = 1_000_000_000
-# A JIT maps the file as it writes the header. A smaller difference is no namespace's.
+# A JIT maps the file when it writes the header. No namespace makes a smaller difference.
 _SAME_NS = _SECOND_NS
-# V8 (Node 22) has another clock in the header: such a time is nowhere near the first record's.
+# V8 (Node 22) has another clock in the header, whose time is far from that of the first record.
 _LONGEST_NS = 3600 * _SECOND_NS
-# Shifts are mostly whole seconds; a JIT takes this long from the header to its first record.
+# Most shifts are whole seconds; a JIT takes this long from the header to its first record.
 _FIRST_RECORD_NS = 100_000_000
 _BEFORE_NS = 20_000_000
 
@@ -423,41 +398,30 @@ def dump_pid(path: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-def dump_cost(number: int, held_bytes: int) -> Cost[int]:
-    """Estimate what a jitdump file costs that holds so many bytes, as measured of short code."""
-    return Cost(10 * held_bytes, 4 * held_bytes, number)
-
-
-def dump_bytes(path: bytes, process: LiveProcess | None, named_by: int) -> int:
-    """Return how many bytes `find_dump` would have to read from a file, 0 for none."""
-    return held_bytes_of(path.removesuffix(_DELETED), process, named_by)
-
-
 def find_dump(
     path: bytes, process: LiveProcess | None, copy: bytes | None, named_by: int = ROOT_USER
 ) -> JitCode | str:
-    """Read the jitdump file behind a mapping.
+    """Read the jitdump file of a mapping.
 
     Args:
         path: the mapping's name.
         process: the process, if it still runs.
-        copy: what the recording holds of the file, None if it holds nothing.
-        named_by: whose word the path is: the owner of the recording.
+        copy: the recording's copy of the file, None if it has none.
+        named_by: the owner of the recording.
 
     Returns:
-        Its code, or a sentence that says why the file was not used; empty if there is none.
+        Its code, or a sentence that says why the file was not used.
     """
     shown = path.decode(errors="replace")
     data, speaks_for = memoryview(copy) if copy is not None else None, EVERYBODY
     if data is None:
-        file = open_jit_file(path.removesuffix(_DELETED), process, LARGEST_DUMP_BYTES, named_by)
+        file = open_jit_file(path.removesuffix(DELETED), process, LARGEST_DUMP_BYTES, named_by)
         if file == NameSource.NO_FILE:
             return f"{shown} is gone; the names of its JIT code are not known"
         refused = objection(file, process)
         if isinstance(file, NameSource) or refused:
             return f"{shown} was not used: {refused}"
         data, speaks_for = file.data, file.speaks_here
-    # Only here is there JIT code to parse.
     from prospect.symbols.jit.jit_code import number_generations  # noqa: PLC0415 - few recordings have JIT code
     from prospect.symbols.jit.jitdump import parse_jitdump  # noqa: PLC0415 - few recordings have JIT code
 
@@ -470,11 +434,11 @@ def find_dump(
 
 
 def clock_shift_ns(dump: JitDump, mapped_ns: int, end_ns: int) -> int | None:
-    """Return by how much times of a dump are too late; None if that is not known.
+    """Return how far the times of a dump are ahead, None if that is not known.
 
     Args:
         dump: with times of CLOCK_MONOTONIC.
-        mapped_ns: when its writer mapped it, on the recording's clock; 0 for before the recording.
+        mapped_ns: when its writer mapped it, on the recording's clock; 0 if before the recording.
         end_ns: when the recording ended.
     """
     if not len(dump):
@@ -485,7 +449,7 @@ def clock_shift_ns(dump: JitDump, mapped_ns: int, end_ns: int) -> int | None:
     if not mapped_ns:
         return None if opened_ns > end_ns else 0
     ahead_ns = opened_ns - mapped_ns
-    # A JIT without work writes its first record late, but none for samples of this recording.
+    # An idle JIT writes its first record late, and then none for samples of this recording.
     is_late = ahead_ns > 0 and not has_header and opened_ns <= end_ns
     if abs(ahead_ns) < _SAME_NS or is_late:
         return 0

@@ -1,15 +1,15 @@
 """Listings of a kernel: /proc/kallsyms, copies of it, System.map, vmlinux → `SymbolTable`.
 
-Listings in files are those of a path that a person gave, or found by the build id and the release
-of a kernel; their addresses are those that the kernel was linked for, or had at another boot.
-Making the listing that /proc/kallsyms shows costs the kernel more than us, so the running kernel's
-is kept between runs under what it depends on: build id, boot, and the modules with their addresses.
+Files of listings are at a path that a person gives, or are found by the build id and release of a
+kernel. Their addresses are those of the linker or of another boot. The kernel needs more time to
+generate /proc/kallsyms than we to read it, so the running kernel's listing is kept between runs,
+by the build id, the boot, and the modules with their addresses.
 
 Lines of kallsyms are ``ADDRESS TYPE NAME`` with, for modules and BPF programs, a tab and
-``[MODULE]``. Defined by ``kernel/kallsyms.c:s_show`` (Linux 6.12) and nm(1); which lines count,
-where a symbol ends and which of several names at an address is shown are as in
+``[MODULE]``. Defined by ``kernel/kallsyms.c:s_show`` (Linux 6.12) and nm(1). The lines that count,
+the ends of symbols, and the choice between several names at an address are those of
 ``tools/perf/util/symbol.c`` (``symbol_type__filter``, ``symbols__fixup_end``,
-``symbols__fixup_duplicate``), so that both tools agree.
+``symbols__fixup_duplicate``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from _blake2 import blake2b  # as in `symbols.cache`
+from _blake2 import blake2b  # as in `table_cache`
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,15 +68,11 @@ _SYSTEM_MAPS = ("/boot/System.map-{}", "/lib/modules/{}/System.map")
 
 
 def parse_kallsyms(text: bytes, source: NameSource = NameSource.KALLSYMS) -> SymbolTable:
-    """Parse a listing; lines that are none are skipped.
-
-    Args:
-        text: the whole listing, of a kernel with 64-bit addresses.
-        source: what to call the names' source.
+    """Parse a listing of a kernel with 64-bit addresses; skip invalid lines.
 
     Returns:
-        The table, with `module_of`, the module of each row. Empty if the kernel hides
-        its addresses: it then lists them all as zero.
+        The table; `module_of` returns the module of a row. Empty if the kernel hides its
+        addresses: it then lists them all as zero.
     """
     text = padded(text)
     octets = np.frombuffer(text, np.uint8)
@@ -92,7 +88,7 @@ def parse_kallsyms(text: bytes, source: NameSource = NameSource.KALLSYMS) -> Sym
     start, end = start.take(kept), end.take(kept)
     address, is_number = hexadecimal(text, start, start + _ADDRESS_DIGITS)
     kept = np.flatnonzero(is_number & (address != 0))
-    # In order of address, equal ones as listed: what follows compares neighbours.
+    # By address, equal ones as listed, as `_limits` compares neighbours.
     kept = kept.take(np.argsort(address.take(kept), kind="stable"))
     address, start, end = address.take(kept), start.take(kept), end.take(kept)
     name_start = start + _NAME_COLUMN
@@ -124,7 +120,7 @@ def module_of(table: SymbolTable, row: int) -> bytes:
 def _ends_of_names(
     octets: NDArray[np.uint8], name_start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return where names end: at the tab before the module, else at the end of the line."""
+    """Return the ends of names: the tab before the module, else the end of the line."""
     in_module = np.flatnonzero(octets.take(end - 1) == _END_OF_MODULE)
     name_end = end.copy()
     if len(in_module):
@@ -140,12 +136,13 @@ def _limits(
     name_end: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.uint64]:
-    """Return where each symbol ends at the latest.
+    """Return the greatest possible end of each symbol.
 
-    Symbols have no sizes here: each reaches to the next one, but the last of the kernel, and the
-    last of a module, only to the end of the page after its own.
+    Symbols have no sizes here: each reaches to the next one, but the last of the kernel or of a
+    module only to the end of the page after its own.
     """
-    # Modules are compared by length and end of their names; equal ones only widen a gap.
+    # Modules are compared by length and end of their names. If two look equal, the last symbol of
+    # the first one reaches further.
     words = np.ndarray((len(text) - 7,), np.dtype("<u8"), text, strides=(1,))
     length = end - name_end
     beyond = (64 - 8 * np.clip(length, 1, 8)).astype(np.uint64)
@@ -159,14 +156,14 @@ def _limits(
 
 
 def read_system_map(path: bytes) -> tuple[SymbolTable, bytes]:
-    """Read a System.map; return its table, empty if it is none, and an empty build id."""
+    """Read a System.map; return its table, empty if that fails, and an empty build id."""
     file = open_file(path)
     text = bytes(file.data) if isinstance(file, OpenFile) else b""
     return parse_kallsyms(text, NameSource.SYSTEM_MAP), b""
 
 
 def read_vmlinux(path: bytes) -> tuple[SymbolTable, bytes]:
-    """Read an uncompressed kernel image; return its table, empty if it is none, and build id."""
+    """Read an uncompressed kernel image; return its table, empty if that fails, and build id."""
     found = open_image(path)
     table = _image_table(found.image) if found else None
     if found is None or table is None or not table.is_full:
@@ -177,13 +174,13 @@ def read_vmlinux(path: bytes) -> tuple[SymbolTable, bytes]:
 def kept_listings(
     build_id: bytes, release: str, root: str, target: str = "", debug_dir: bytes = b""
 ) -> Iterator[SymbolTable]:
-    """Read, one after the other, the listings of a kernel on this machine, the surest first.
+    """Yield the listings of a kernel on this machine, the most reliable first.
 
     Args:
-        build_id: of the kernel; empty if unknown, and images are then taken by release alone.
-        release: of the kernel, as uname(2) has it.
-        root: directory that stands for ``/``.
-        target: that the recording came from, "" for none.
+        build_id: of the kernel; empty if unknown, images are then found by release alone.
+        release: of the kernel, as in uname(2).
+        root: prefix of all paths.
+        target: of the recording, "" for none.
         debug_dir: see `SymbolOptions`.
     """
     if build_id:
@@ -200,7 +197,7 @@ def kept_listings(
             received_images(cached_copies(build_id, b"vmlinux")),
         ):
             yield from _matching_vmlinux(found, build_id)
-    # The release is the recording's word: it must not lead elsewhere.
+    # The release is from the recording: it must not lead to another directory.
     if not release or "/" in release:
         return
     for place in _VMLINUX:
@@ -246,7 +243,7 @@ def _image_table(image: ElfImage) -> SymbolTable:
 
 
 class KernelPlaces(NamedTuple):
-    """Where a kernel is described; others are for tests."""
+    """Files that describe the kernel; tests set other ones."""
 
     kallsyms: str = "/proc/kallsyms"
     notes: str = "/sys/kernel/notes"
@@ -263,9 +260,9 @@ class RunningKernel(NamedTuple):
 
     Attributes:
         is_recorded: whether it is the kernel of the recording.
-        build_id: empty if it hides it.
+        build_id: empty if the kernel hides it.
         table: its symbols; None if it hides them, or is not the recorded one.
-        is_kept: whether the table is from the cache: what was loaded since is not in it.
+        is_kept: whether the table is from the cache, which may lack newer symbols.
     """
 
     is_recorded: bool
@@ -275,7 +272,7 @@ class RunningKernel(NamedTuple):
 
 
 def is_running_kernel(options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> bool:
-    """Say whether the recorded kernel is the running one: by build id, else by release and host."""
+    """Return whether the recorded kernel is running: by build id, else by release and host."""
     build_id = _build_id(places)
     if options.kernel_build_id and build_id:
         return same_build_id(options.kernel_build_id, build_id)
@@ -287,31 +284,30 @@ def is_running_kernel(options: SymbolOptions, places: KernelPlaces = RUNNING_MAC
 def read_running_kernel(
     options: SymbolOptions, places: KernelPlaces, cache: SymbolCache | None
 ) -> RunningKernel:
-    """Ask the running kernel for its symbols, if it is the recorded one.
+    """Read the running kernel's symbols, if it is the recorded one.
 
-    Args:
-        places: where it describes itself.
-        cache: where a listing may be kept; None to take it from the kernel and keep nothing.
+    `cache` may have its listing, or gets it; None to read the kernel's.
     """
     build_id = _build_id(places)
     if not is_running_kernel(options, places):
         return RunningKernel(is_recorded=False, build_id=build_id)
+    running = RunningKernel(is_recorded=True, build_id=build_id)
     key = _listing_key(build_id, places) if cache and build_id else ""
     kept = cache.load(key) if cache and key else None
     if kept is not None:
-        return RunningKernel(is_recorded=True, build_id=build_id, table=kept, is_kept=True)
+        return running._replace(table=kept, is_kept=True)
     table = parse_kallsyms(read_system_file(places.kallsyms))
     if not len(table):
-        return RunningKernel(is_recorded=True, build_id=build_id)
+        return running
     if cache and key:
         cache.store(key, table)
-    return RunningKernel(is_recorded=True, build_id=build_id, table=table)
+    return running._replace(table=table)
 
 
 def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[bytes, bytes]]:
-    """Return the kernel's modules, each by name and address.
+    """Return the kernel's modules by name and address.
 
-    The rest of /proc/modules, how often each is in use, changes all the time.
+    The use counts in /proc/modules change all the time.
     Source: ``kernel/module/procfs.c`` (Linux 6.18), m_show().
     """
     lines = (line.split() for line in read_system_file(places.modules).splitlines())

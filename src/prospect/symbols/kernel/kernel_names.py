@@ -1,10 +1,10 @@
 """Kernel addresses → functions of the kernel, of its modules, and of BPF programs.
 
-`load_kernel` chooses the listing that names the recorded kernel (-K and -L, else the running
-kernel's own, which serves only if the recorded kernel is the running one, else another), and finds
-how far address-space randomisation moved the kernel since the listing was made. `name_kernel`
-names addresses by it and by the PERF_RECORD_KSYMBOL records, which alone know programs that were
-unloaded before the report; each name comes with the object that the function is part of.
+`load_kernel` chooses the listing that names the recorded kernel (that of -K or -L, else the running
+kernel's if it is the recorded one, else one in a file), and finds how far address-space
+randomisation has moved the kernel since the listing was made. `name_kernel` names addresses by it
+and by the PERF_RECORD_KSYMBOL records. Only these have the programs that were unloaded before the
+report. Each name comes with the object that contains the function.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class KernelNames(NamedTuple):
     Attributes:
         table: by the addresses of the listing.
         shift: recorded address minus address in the listing, modulo 2**64.
-        has_modules: whether modules are listed where they were.
-        is_placed: whether it is known where the recorded kernel was; else `shift` is a guess.
-        note: what a reader should know of it.
-        is_kept: whether the listing is from the cache: what was loaded since is not in it.
+        has_modules: whether modules have their recorded addresses in it.
+        is_placed: whether the recorded kernel's address is known; else `shift` is a guess.
+        note: for the reader of a report.
+        is_kept: whether the listing is from the cache, which may lack newer symbols.
     """
 
     table: SymbolTable
@@ -82,11 +82,8 @@ def load_kernel(
 ) -> KernelNames | Missing:
     """Find the listing that names the recorded kernel.
 
-    A listing that a person gives (-K, -L) is used or refused, never replaced by another.
-
-    Args:
-        options: facts of the recording and choices.
-        cache: where the running kernel's listing may be kept; None to take it from the kernel.
+    A listing that a person gives (-K, -L) is used or refused, never replaced by another. `cache`
+    is for the running kernel's listing.
     """
     running = read_running_kernel(options, places, cache)
     if options.system_map or options.kernel_image:
@@ -118,11 +115,11 @@ def _expected_build_id(options: SymbolOptions, running: RunningKernel) -> bytes:
 
 
 def _place(table: SymbolTable, options: SymbolOptions, text: int = 0) -> KernelNames | Missing:
-    """Find out how far the recorded kernel was from where a listing has it.
+    """Find the distance of the recorded kernel from the addresses of a listing.
 
     Args:
-        options: has the recorded address of `kernel_text_symbol`, if the recording has one.
-        text: address to take where it has none.
+        options: with the recorded address of `kernel_text_symbol`, if there is one.
+        text: address to use if there is none.
     """
     recorded = options.kernel_text or text
     if not recorded:
@@ -130,23 +127,26 @@ def _place(table: SymbolTable, options: SymbolOptions, text: int = 0) -> KernelN
     symbol = options.kernel_text_symbol.encode()
     listed = recorded if _is_named(table, recorded, symbol) else address_of(table, symbol)
     if listed is None:
-        return Missing(
-            NameSource.NO_KERNEL_SYMBOLS, f"it has no symbol {options.kernel_text_symbol}"
-        )
+        why = f"it has no symbol {options.kernel_text_symbol}"
+        return Missing(NameSource.NO_KERNEL_SYMBOLS, why)
     shift = (recorded - listed) % 2**64
-    # After another boot each module is elsewhere, by its own distance.
+    # At another boot each module has a distance of its own.
     has_modules = shift == 0 and table.source[0] == NameSource.KALLSYMS
     return KernelNames(table, shift, has_modules=has_modules, is_placed=True)
 
 
 def _is_named(table: SymbolTable, address: int, name: bytes) -> bool:
     row = int(table.lookup(np.array([address], np.uint64))[0])
-    names = {table.name(row), *table.alias_names(row)} if row >= 0 else set()
-    return name in names and int(table.start[row]) == address
+    return name in _names_of(table, row) and int(table.start[row]) == address
+
+
+def _names_of(table: SymbolTable, row: int) -> set[bytes]:
+    """Return all names of a row, none for row -1."""
+    return {table.name(row), *table.alias_names(row)} if row >= 0 else set()
 
 
 def _given(options: SymbolOptions, running: RunningKernel) -> KernelNames | Missing:
-    """Use a listing that a person gave: of two the first that fits; or say why it is refused."""
+    """Use the first fitting listing that a person gave; else return why all are refused."""
     choices = []
     if options.system_map:
         choices.append(replace(options, kernel_image=None))
@@ -163,7 +163,7 @@ def _given(options: SymbolOptions, running: RunningKernel) -> KernelNames | Miss
 
 
 def _given_one(options: SymbolOptions, running: RunningKernel) -> KernelNames | Missing:
-    """Use the one listing that is left in the options, or say why it is refused."""
+    """Use the only listing in the options, or return why it is refused."""
     path = os.fsencode(options.system_map or options.kernel_image or "")
     shown = path.decode(errors="surrogateescape")
     option = "-K" if options.system_map else "-L"
@@ -175,16 +175,14 @@ def _given_one(options: SymbolOptions, running: RunningKernel) -> KernelNames | 
         if isinstance(names, KernelNames):
             return names._replace(note=_doubt(shown, build_id, running))
         objection = names.note
-    return Missing(
-        NameSource.NO_KERNEL_SYMBOLS,
-        f"{shown}, given with {option}, is refused: {objection}.",
-    )
+    why = f"{shown}, given with {option}, is refused: {objection}."
+    return Missing(NameSource.NO_KERNEL_SYMBOLS, why)
 
 
 def _objection(
     table: SymbolTable, build_id: bytes, options: SymbolOptions, running: RunningKernel
 ) -> str:
-    """Say why a given listing is not the recorded kernel's, empty if nothing speaks against it."""
+    """Return why a given listing is not the recorded kernel's, "" if it may be."""
     expected = _expected_build_id(options, running)
     if not len(table):
         kind = "a System.map" if options.system_map else "an uncompressed kernel image (vmlinux)"
@@ -198,7 +196,7 @@ def _objection(
 
 
 def _doubt(shown: str, build_id: bytes, running: RunningKernel) -> str:
-    """Say why a given listing could not be compared, empty if it was."""
+    """Return why a given listing could not be compared, "" if it was."""
     if running.table is not None or build_id:
         return ""
     why = "hides its addresses" if running.is_recorded else "is not the running one"
@@ -215,18 +213,17 @@ def _agree(given: SymbolTable, running: SymbolTable) -> bool:
     rows = distinct(np.linspace(first, last - 1, _SAMPLED_SYMBOLS).astype(np.int64))
     shift = np.uint64((texts[1] - texts[0]) % 2**64)
     there = running.lookup(given.start.take(rows) + shift)
-    agreeing = 0
-    for row, other in zip(rows.tolist(), there.tolist(), strict=True):
-        names = {running.name(other), *running.alias_names(other)} if other >= 0 else set()
-        agreeing += not names.isdisjoint({given.name(row), *given.alias_names(row)})
+    agreeing = sum(
+        not _names_of(running, other).isdisjoint(_names_of(given, row))
+        for row, other in zip(rows.tolist(), there.tolist(), strict=True)
+    )
     return agreeing >= _LEAST_AGREEMENT * len(rows)
 
 
 def kernel_symbol_table(records: KernelSymbols | None, names: Sequence[bytes]) -> SymbolTable:
-    """Make a table of what was loaded during the recording, by AVMA.
+    """Make a table of the symbols that were loaded or unloaded during the recording, by AVMA.
 
-    A program that was loaded before is known by its unloading. If several had the same address
-    in turn, the last one names it.
+    If several had the same address in turn, the last one names it.
     """
     address = records.address if records else np.zeros(0, np.uint64)
     length = records.length if records else np.zeros(0, np.uint64)
@@ -247,9 +244,9 @@ def kernel_symbol_table(records: KernelSymbols | None, names: Sequence[bytes]) -
 
 
 def is_outdated(kernel: KernelNames, loaded: SymbolTable, address: NDArray[np.uint64]) -> bool:
-    """Say whether a kept listing may be too old for these addresses u64[n].
+    """Return whether a kept listing may be too old for these addresses u64[n].
 
-    Modules are part of what it is kept under; BPF programs and trampolines come and go unseen.
+    Modules are part of its key in the cache; BPF programs and trampolines are not.
     """
     if not kernel.is_kept:
         return False
@@ -264,9 +261,9 @@ def name_kernel(
     """Name kernel addresses.
 
     Args:
-        path: name of the kernel itself as an object.
+        path: name of the kernel as an object.
         kernel: its listing, or why there is none.
-        loaded: what `kernel_symbol_table` made of the recording.
+        loaded: from `kernel_symbol_table`.
         address: u64[n] AVMA.
     """
     row = loaded.lookup(address)
@@ -276,17 +273,16 @@ def name_kernel(
         row[is_loaded],
         address[is_loaded],
         NameSource.NO_COVER,
-        lambda one: _program_path(loaded.name(one)),
+        lambda one: loaded.name(one).decode(errors="surrogateescape"),
     )
     own = _name_listed(path, kernel, address[~is_loaded])
     merged = joined(own, programs, is_loaded)
-    return Resolution(
-        named=merged,
-        path=path,
-        kind=KIND_KERNEL,
-        note=kernel.note,
-        part_kinds={part: _kind_of_part(part) for part in merged.object_path if part != path},
-    )
+    kinds = {
+        part: KIND_MODULE if part.startswith("[") else KIND_BPF
+        for part in merged.object_path
+        if part != path
+    }
+    return Resolution(merged, path, KIND_KERNEL, note=kernel.note, part_kinds=kinds)
 
 
 def _name_listed(
@@ -296,15 +292,14 @@ def _name_listed(
         return nameless(address, kernel.reason)
     table = kernel.table
     row = table.lookup(address - np.uint64(kernel.shift))
-    # Hits that mostly miss the listing say that the kernel was elsewhere than it says.
+    # If most hits miss the listing, the kernel had other addresses.
     if not kernel.is_placed and (row >= 0).sum() < _LEAST_COVER * len(row):
         return nameless(address, NameSource.NO_KERNEL_SYMBOLS)
 
     def part(one: int) -> str:
         module = module_of(table, one)
-        if module == _BPF_MODULE:
-            return _program_path(table.name(one))
-        return module.decode(errors="surrogateescape") or path
+        name = table.name(one) if module == _BPF_MODULE else module
+        return name.decode(errors="surrogateescape") or path
 
     if not kernel.has_modules:
         in_module = [bool(module_of(table, one)) if one >= 0 else False for one in row.tolist()]
@@ -313,11 +308,3 @@ def _name_listed(
     functions = named(table, row, address, absent, part)
     recorded = functions.function_address + np.uint64(kernel.shift)
     return replace(functions, function_address=recorded)
-
-
-def _program_path(name: bytes) -> str:
-    return name.decode(errors="surrogateescape")
-
-
-def _kind_of_part(path: str) -> int:
-    return KIND_MODULE if path.startswith("[") else KIND_BPF

@@ -1,13 +1,12 @@
-"""Objects that nothing on this machine names → their files, from debug-file servers.
+"""Files that this machine lacks, from debug-file servers.
 
-The servers are those of DEBUGINFOD_URLS; what has the most hits is asked for first, and files go
-into the cache. All of it together may take so long and no longer: requests run in threads, which
-are left to themselves when the time is over. A server that fails is not asked again.
+The servers are those of DEBUGINFOD_URLS. The files with the most hits are requested first, and go
+into the cache. All requests together have a time limit: they run in threads, which are abandoned
+when the time is over. A server that fails is not asked again.
 
 The protocol is that of debuginfod(8), "WEBAPI": GET PREFIX/buildid/BUILDID/debuginfo, or
-/executable. A server is somebody else's program: what it may cost in time and bytes is counted here
-as it arrives, whatever it says of itself, and where it may send us on to is limited. Imported only
-when a server is asked.
+/executable. Servers are not trusted: time and bytes are counted here as they arrive, and redirects
+are limited. This module is imported only when a server is asked.
 """
 
 from __future__ import annotations
@@ -25,10 +24,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit, urlunsplit
 
-from prospect.elf.image import ElfImage
-from prospect.errors import ElfError
-from prospect.files.untrusted_open import OpenFile, open_file
-from prospect.records import Record
 from prospect.symbols.cache_directory import new_file, part_name
 from prospect.symbols.images.debug_files import (
     ABSENT_SUFFIX,
@@ -37,7 +32,7 @@ from prospect.symbols.images.debug_files import (
     EXECUTABLE,
     kept_name,
 )
-from prospect.symbols.images.image_files import same_build_id
+from prospect.symbols.images.image_files import open_image, same_build_id
 from prospect.symbols.symbols_limits import (
     ABSENT_FOR_S,
     CONNECT_S,
@@ -55,23 +50,14 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import Wanted
 
 
-_LOOK_S = 0.1
-
-"""How long a server may take to accept a connection."""
-
-FOUND = "found"
-ABSENT = "absent"
-TOO_BIG = "too big"
-
-# As elfutils: a server that has not sent this much in the time it is given is too slow.
+_PROGRESS_S = 0.1
+# As elfutils: a server is too slow if it has not sent this much in `DebugServers.prompt_s`.
 _PROMPT_BYTES = 100 << 10
 _CHUNK_BYTES = 1 << 16
-# debuginfod(8) answers 406 to a file that is larger than X-DEBUGINFOD-MAXSIZE.
-_ANSWERS = {404: ABSENT, 410: ABSENT, 406: TOO_BIG}
 
 
 class Outcome(Enum):
-    """The result of a request; the text is why an object has no names."""
+    """The result of a request; the text says why an object has no names."""
 
     FOUND = ""
     ABSENT = "no debug-file server has it"
@@ -80,11 +66,8 @@ class Outcome(Enum):
     LATE = "its debug file did not arrive in time"
 
 
-class Answers(Record):
-    """The result for each build id, and sentences about servers that failed."""
-
-    outcomes: dict[bytes, Outcome]
-    notes: list[str]
+# debuginfod(8) answers 406 to a file that is larger than X-DEBUGINFOD-MAXSIZE.
+_ANSWERS = {404: Outcome.ABSENT, 410: Outcome.ABSENT, 406: Outcome.TOO_BIG}
 
 
 def fetch_all(
@@ -92,14 +75,16 @@ def fetch_all(
     servers: DebugServers,
     kept: CacheDirectory,
     announce: Callable[[str], None] | None,
-) -> Answers:
-    """Ask for files until all are here or the time is over.
+) -> tuple[dict[bytes, Outcome], list[str]]:
+    """Request files until all are here or the time is over.
 
     Args:
-        wanted: what to ask for, in this order; each build id once.
-        servers: whom, and what it may cost.
+        wanted: the files in the order of requests; each build id once.
         kept: the cache, which gets the files.
-        announce: called several times a second how far it is; None to say nothing.
+        announce: called several times a second with the progress; None to say nothing.
+
+    Returns:
+        The result for each build id, and sentences about servers that failed.
     """
     run = _Run(wanted, servers, kept)
     deadline = time.monotonic() + servers.budget_s
@@ -108,7 +93,7 @@ def fetch_all(
         while (left_s := deadline - time.monotonic()) > 0:
             if announce:
                 announce(run.progress(left_s))
-            if run.finished.wait(min(left_s, _LOOK_S)):
+            if run.finished.wait(min(left_s, _PROGRESS_S)):
                 break
     finally:
         answers = run.stop()
@@ -155,8 +140,8 @@ class _Run:
         for _ in range(self._threads):
             threading.Thread(target=self._work, daemon=True).start()
 
-    def stop(self) -> Answers:
-        """Take no more answers, leave nothing half written, and return the end of each request."""
+    def stop(self) -> tuple[dict[bytes, Outcome], list[str]]:
+        """End all requests, remove unfinished files, and return the result of `fetch_all`."""
         with self._lock:
             self._is_stopped = True
             unasked = Outcome.FAILED if self._unwritable else Outcome.LATE
@@ -181,10 +166,10 @@ class _Run:
                 f"not answer for {late} of {len(outcomes)} objects; --debuginfod SEC gives them "
                 "longer."
             )
-        return Answers(outcomes, notes)
+        return outcomes, notes
 
     def progress(self, left_s: float) -> str:
-        """Return how far it is."""
+        """Return a line about the progress."""
         return (
             f"asking debug-file servers: {len(self._outcomes)} of {len(self._wanted)} objects, "
             f"{self._received_bytes / 1e6:.0f} MB; {left_s:.0f} s left ..."
@@ -218,11 +203,11 @@ class _Run:
 
     def _has_symbols(self, build_id: bytes) -> bool:
         path = self._kept.use(kept_name(build_id, EXECUTABLE))
-        image = _parsed(path) if path else None
-        return image is not None and image.find_section(b".symtab") >= 0
+        found = open_image(path) if path else None
+        return found is not None and found.image.find_section(b".symtab") >= 0
 
     def _obtain(self, build_id: bytes, kind: str) -> Outcome:
-        """Take a file from the cache, else ask one server after the other."""
+        """Find a file in the cache, else ask one server after another."""
         if self._kept.use(kept_name(build_id, kind)):
             return Outcome.FOUND
         marker = self._absent_name(build_id, kind)
@@ -264,38 +249,28 @@ class _Run:
         return Outcome.FOUND
 
     def _fetch(self, server: DebugServer, build_id: bytes, kind: str, part: str) -> None:
-        """Fetch a file into the cache, if it is what was asked for."""
-        limits = self._limits
-        patience = Patience(limits.prompt_s, limits.whole_s, limits.most_bytes)
+        """Fetch a file into the cache, if it has the build id."""
         with (
             self._kept.opened() as directory,
             new_file(directory, kept_name(build_id, kind), part) as descriptor,
         ):
-            answer = server.fetch(build_id, kind, descriptor, patience, self._wants)
-            if answer != FOUND:
-                raise _RefusedError(Outcome.ABSENT if answer == ABSENT else Outcome.TOO_BIG)
-            image = _parsed(b"/proc/self/fd/%d" % descriptor)
-            if image is None or not same_build_id(build_id, image.build_id):
+            answer = server.fetch(build_id, kind, descriptor, self._limits, self._wants)
+            if answer is not Outcome.FOUND:
+                raise _RefusedError(answer)
+            found = open_image(b"/proc/self/fd/%d" % descriptor)
+            if found is None or not same_build_id(build_id, found.image.build_id):
                 raise ServerError("it sent another file than was asked for")
 
     def _wants(self, arrived_bytes: int) -> bool:
-        """Count what arrives; say whether there is time and room for more."""
+        """Count bytes that arrive; return whether there is time and room for more."""
         with self._lock:
             self._received_bytes += arrived_bytes
             return not self._is_stopped and self._received_bytes <= LARGEST_DOWNLOAD_BYTES
 
     def _absent_name(self, build_id: bytes, kind: str) -> str:
-        """Name the note that these servers have no such file; others may have it."""
+        """Name the marker that these servers have no such file; others may have it."""
         servers = hashlib.blake2b(" ".join(self._servers).encode(), digest_size=8).hexdigest()
         return f"{build_id.hex()}-{kind}-{servers}{ABSENT_SUFFIX}"
-
-
-def _parsed(path: bytes) -> ElfImage | None:
-    file = open_file(path)
-    try:
-        return ElfImage.parse(file.data) if isinstance(file, OpenFile) else None
-    except ElfError:
-        return None
 
 
 def _without_password(url: str) -> str:
@@ -307,37 +282,20 @@ def _without_password(url: str) -> str:
 
 
 class ServerError(Exception):
-    """A server is of no use; the text says why, as the end of a sentence."""
+    """A server cannot be used; the text says why, as the end of a sentence."""
 
 
 class KeepingError(Exception):
     """The answer cannot be written; the text says why."""
 
 
-class Patience(Record):
-    """Bounds on the cost of one file.
+class DebugServer:
+    """A server by the prefix of its addresses; several threads may use it.
 
-    Attributes:
-        prompt_s: within this the answer, and its first 100 KiB, must be there.
-        whole_s: within this the whole file must be there.
-        most_bytes: how large it may be.
+    It may redirect to the hosts that a person named, and to public addresses.
     """
 
-    prompt_s: float
-    whole_s: float
-    most_bytes: int
-
-
-class DebugServer:
-    """A server by the prefix of its addresses; fit to be used by several threads."""
-
     def __init__(self, prefix: str, hosts: frozenset[str]) -> None:
-        """Begin.
-
-        Args:
-            prefix: of its addresses.
-            hosts: those that a person named; it may send us on to these, and to public addresses.
-        """
         self._prefix = prefix.rstrip("/")
         self._opener = urllib.request.OpenerDirector()
         for handler in (
@@ -346,8 +304,7 @@ class DebugServer:
             urllib.request.HTTPDefaultErrorHandler(),
             urllib.request.HTTPErrorProcessor(),
             _Redirects(hosts),
-            _HttpHandler(hosts),
-            _HttpsHandler(hosts),
+            _Connections(hosts),
         ):
             self._opener.add_handler(handler)
 
@@ -356,14 +313,14 @@ class DebugServer:
         build_id: bytes,
         kind: str,
         descriptor: int,
-        patience: Patience,
+        limits: DebugServers,
         wants: Callable[[int], bool],
-    ) -> str:
-        """Fetch a file; return FOUND, ABSENT, or TOO_BIG, which is also where `wants` says no.
+    ) -> Outcome:
+        """Fetch a file; return FOUND, ABSENT, or TOO_BIG, also if `wants` returns False.
 
         Args:
             kind: ``debuginfo`` or ``executable``.
-            wants: called with how many bytes arrived; returns whether to go on.
+            wants: called with the number of bytes that arrived; returns whether to go on.
 
         Raises:
             ServerError: the server cannot be reached, is too slow, or does not keep to HTTP.
@@ -373,13 +330,13 @@ class DebugServer:
         headers = {
             "User-Agent": f"prospect/{__version__}",
             "Accept-Encoding": "identity",
-            "X-DEBUGINFOD-MAXSIZE": str(patience.most_bytes),
+            "X-DEBUGINFOD-MAXSIZE": str(limits.most_bytes),
         }
         begun = time.monotonic()
         try:
             request = urllib.request.Request(address, headers=headers)  # noqa: S310 - http handlers only
-            with self._opener.open(request, timeout=patience.prompt_s) as response:
-                return _receive(response, descriptor, patience, wants, begun)
+            with self._opener.open(request, timeout=limits.prompt_s) as response:
+                return _receive(response, descriptor, limits, wants, begun)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in _ANSWERS:
@@ -394,11 +351,11 @@ class DebugServer:
 def _receive(
     response: http.client.HTTPResponse,
     descriptor: int,
-    patience: Patience,
+    limits: DebugServers,
     wants: Callable[[int], bool],
     begun: float,
-) -> str:
-    """Write an answer's body; see `DebugServer.fetch`."""
+) -> Outcome:
+    """Write the body of an answer; see `DebugServer.fetch`."""
     if response.getheader("Content-Encoding", "identity") != "identity":
         raise ServerError("it compresses a file that was requested uncompressed")
     received = 0
@@ -406,16 +363,16 @@ def _receive(
         while chunk := response.read1(_CHUNK_BYTES):
             received += len(chunk)
             elapsed_s = time.monotonic() - begun
-            if received > patience.most_bytes or not wants(len(chunk)):
-                return TOO_BIG
-            if elapsed_s > patience.prompt_s and received < _PROMPT_BYTES:
+            if received > limits.most_bytes or not wants(len(chunk)):
+                return Outcome.TOO_BIG
+            if elapsed_s > limits.prompt_s and received < _PROMPT_BYTES:
                 raise ServerError(f"it sent {received} bytes in {elapsed_s:.0f} s")
-            if elapsed_s > patience.whole_s:
-                raise ServerError(f"a file took longer than {patience.whole_s:.0f} s")
+            if elapsed_s > limits.whole_s:
+                raise ServerError(f"a file took longer than {limits.whole_s:.0f} s")
             _write(file, chunk)
     if response.length:
         raise ServerError("it broke off in the middle of a file")
-    return FOUND
+    return Outcome.FOUND
 
 
 def _write(file: BinaryIO, chunk: bytes) -> None:
@@ -435,7 +392,7 @@ def _reason(error: BaseException | str) -> str:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows few redirections, to the public web only, and never from encrypted to open."""
+    """Follows few redirects, to named hosts and public addresses, and never from https to http."""
 
     max_redirections = MOST_REDIRECTS
     max_repeats = 2
@@ -452,7 +409,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the next request; None is an HTTPError of this status."""
+        """Return the next request; None makes an HTTPError of this status."""
         scheme = urlsplit(newurl).scheme
         if scheme != "https" and (scheme != "http" or req.type != "http"):
             return None
@@ -464,7 +421,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class _HttpConnection(http.client.HTTPConnection):
-    """Waits less long for a connection than for an answer."""
+    """Waits at most CONNECT_S for a connection, which is less than for an answer."""
 
     def connect(self) -> None:
         """Connect within CONNECT_S."""
@@ -475,14 +432,14 @@ class _HttpConnection(http.client.HTTPConnection):
 
 
 class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
-    """The same, encrypted; CONNECT_S for the key too. The server's certificate is checked."""
+    """The same, encrypted and with a checked certificate; CONNECT_S includes the handshake."""
 
 
 class _PublicHttpConnection(_HttpConnection):
-    """The same, to public addresses only: a name may have another address by now."""
+    """The same, to public addresses only: the name may have another address by now."""
 
     def connect(self) -> None:
-        """Connect; say nothing to an address that is not public."""
+        """Connect; send nothing to an address that is not public."""
         super().connect()
         _check_public(self.sock.getpeername()[0])
 
@@ -491,41 +448,36 @@ class _PublicHttpsConnection(_PublicHttpConnection, _HttpsConnection):
     """The same, encrypted."""
 
 
-class _HttpHandler(urllib.request.HTTPHandler):
+class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Connects to named hosts, and to public addresses of others."""
+
     def __init__(self, hosts: frozenset[str]) -> None:
         super().__init__()
         self._hosts = hosts
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        is_named = _is_named(req, self._hosts)
+        is_named = self._is_named(req)
         return self.do_open(_HttpConnection if is_named else _PublicHttpConnection, req)
 
-
-class _HttpsHandler(urllib.request.HTTPSHandler):
-    def __init__(self, hosts: frozenset[str]) -> None:
-        super().__init__()
-        self._hosts = hosts
-
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        is_named = _is_named(req, self._hosts)
+        is_named = self._is_named(req)
         return self.do_open(_HttpsConnection if is_named else _PublicHttpsConnection, req)
+
+    def _is_named(self, request: urllib.request.Request) -> bool:
+        # A proxy is a host that a person named, too.
+        return request.has_proxy() or host_of(request.full_url) in self._hosts
 
 
 def host_of(url: str) -> str:
-    """Return the host that an address names, "" where it names none."""
+    """Return the host in an address, "" if there is none."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
 
 
-def _is_named(request: urllib.request.Request, hosts: frozenset[str]) -> bool:
-    """Say whether a person named the host that is connected to; a proxy is one, too."""
-    return request.has_proxy() or host_of(request.full_url) in hosts
-
-
 def _addresses(host: str) -> list[str]:
-    """Return the addresses of a host, none where only a proxy may know them."""
+    """Return the addresses of a host, none if only a proxy can resolve it."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -534,7 +486,7 @@ def _addresses(host: str) -> list[str]:
 
 
 def _check_public(text: str) -> None:
-    """Raise URLError where an address is of this machine or its own network."""
+    """Raise URLError if an address belongs to this machine or its network."""
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped

@@ -1,4 +1,4 @@
-"""Which objects of a recording nothing on this machine names, and what servers had of them.
+"""The objects of a recording whose files this machine lacks → their files from debug-file servers.
 
 Files from servers are in the cache, where `image_files` finds them.
 """
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from prospect.profile.model import KIND_ELF
 from prospect.profile.naming import NameSource
-from prospect.records import Record, field
 from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.images.image_files import whole_build_id
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     DebugFinder = Callable[[ObjectKey, Sequence[int]], ElfImage | None]
     Loader = Callable[[ObjectKey, Sequence[int]], tuple[ElfImage, SymbolTable] | Missing]
 
-# Files recorded under a build id can be fetched from elsewhere.
 _REASONS_TO_FETCH = {
     NameSource.NO_FILE,
     NameSource.NO_MATCH,
@@ -36,59 +34,49 @@ _REASONS_TO_FETCH = {
 _NO_PLACE_NOTE = "No debug-file server was asked: its files are kept in the cache, which is off."
 
 
-class Fetched(Record):
-    """The result.
-
-    Attributes:
-        causes: for each object that was asked for, why its file did not come; "" where it did.
-        notes: sentences for the report.
-    """
-
-    causes: dict[ObjectKey, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
 def fetch_missing(
     objects: Iterable[HitObject],
     load: Loader,
     find_debug: DebugFinder,
     options: SymbolOptions,
     announce: Callable[[str], None] | None,
-) -> Fetched:
-    """Ask debug-file servers for what lacks names, or lines if these are wanted, most hit first.
+) -> tuple[dict[ObjectKey, str], tuple[str, ...]]:
+    """Request files of objects that lack names, or lines if these are wanted, most hits first.
 
     Args:
-        objects: what was hit.
-        load: gives an object's image and symbols, or why there are none.
-        find_debug: gives its separate debug file.
-        options: says whom to ask, and whether there is a cache.
-        announce: called several times a second with how far it is; None to say nothing.
+        load: returns an object's image and symbols, or why there are none.
+        find_debug: returns its separate debug file.
+        announce: called several times a second with the progress; None to say nothing.
+
+    Returns:
+        For each object whose file was requested, why it did not arrive, "" if it did; and
+        sentences for the report.
     """
     servers = options.servers
     if servers is None:
-        return Fetched()
-    by_hits = sorted(objects, key=lambda one: -one.hits)
+        return {}, ()
     wanting = {}
-    for one in by_hits:
-        wanted = _wanted(one, load)
-        if wanted is None and options.wants_lines:
-            wanted = _wanted_for_lines(one, load, find_debug)
+    for one in sorted(objects, key=lambda one: -one.hits):
+        wanted = _wanted(one, load, find_debug if options.wants_lines else None)
         if wanted is not None:
             wanting[one.key] = wanted
     if not wanting or not servers.urls:
-        return Fetched(notes=servers.notes)
+        return {}, servers.notes
     kept = CacheDirectory.of_user() if options.use_cache else None
     if kept is None:
-        return Fetched(notes=(*servers.notes, _NO_PLACE_NOTE))
+        return {}, (*servers.notes, _NO_PLACE_NOTE)
     from prospect.symbols.servers.downloads import fetch_all  # noqa: PLC0415 - 60 ms, rarely needed
 
-    answers = fetch_all(list(dict.fromkeys(wanting.values())), servers, kept, announce)
-    causes = {key: answers.outcomes[wanted.build_id].value for key, wanted in wanting.items()}
-    return Fetched(causes, (*servers.notes, *answers.notes))
+    outcomes, notes = fetch_all(list(dict.fromkeys(wanting.values())), servers, kept, announce)
+    causes = {key: outcomes[wanted.build_id].value for key, wanted in wanting.items()}
+    return causes, (*servers.notes, *notes)
 
 
-def _wanted(one: HitObject, load: Loader) -> Wanted | None:
-    """Say what an object lacks that a server may have."""
+def _wanted(one: HitObject, load: Loader, find_debug: DebugFinder | None) -> Wanted | None:
+    """Return the file that an object lacks and a server may have.
+
+    `find_debug` is None if lines are not wanted.
+    """
     if one.key.kind != KIND_ELF or not one.key.path.startswith(b"/"):
         return None
     loaded = load(one.key, one.pids)
@@ -97,21 +85,13 @@ def _wanted(one: HitObject, load: Loader) -> Wanted | None:
         is_fetched = bool(build_id) and loaded.reason in _REASONS_TO_FETCH
         return Wanted(build_id, needs_image=True) if is_fetched else None
     image, table = loaded
-    if not image.build_id or table.is_full:
+    if not image.build_id:
         return None
+    if table.is_full:
+        # Go's table has lines too.
+        if not find_debug or has_debug_info(image) or NameSource.GO_TABLE in table.source:
+            return None
+        debug = find_debug(one.key, one.pids)
+        if debug is not None and has_debug_info(debug):
+            return None
     return Wanted(image.build_id, needs_image=False)
-
-
-def _wanted_for_lines(one: HitObject, load: Loader, find_debug: DebugFinder) -> Wanted | None:
-    """Say whether a server may have the debug information of an object that has its symbols."""
-    if one.key.kind != KIND_ELF or not one.key.path.startswith(b"/"):
-        return None
-    loaded = load(one.key, one.pids)
-    if isinstance(loaded, Missing) or not loaded[0].build_id or has_debug_info(loaded[0]):
-        return None
-    if (loaded[1].source == NameSource.GO_TABLE).any():
-        return None  # which has lines too
-    debug = find_debug(one.key, one.pids)
-    if debug is not None and has_debug_info(debug):
-        return None
-    return Wanted(loaded[0].build_id, needs_image=False)
