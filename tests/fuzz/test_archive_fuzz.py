@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prospect.archived.archive_format import decode, encode, pack, unpack
 from prospect.archived.kept_answers import Answers, Code, Image, Owner
-from prospect.archived.symbolizers import Collector, restored
+from prospect.archived.symbolizers import Collector, restored_image
 from prospect.errors import RecordingError
 from prospect.lines.symcache import no_frames
 from prospect.profile.naming import NameSource
@@ -53,7 +53,7 @@ def check(section: bytes) -> None:
         return
     for key, image in answers.images.items():
         if isinstance(image, Image):
-            restored(key, 0, image)
+            restored_image(key, 0, image)
     if answers.tree is not None:
         leaves = np.arange(-1, len(answers.tree.line), dtype=np.int32)
         assert len(answers.tree.frames(leaves).start) == len(leaves) + 1

@@ -1,13 +1,13 @@
 """Answers ↔ the bytes of an archive's section.
 
-The bytes are a head and one Zstandard frame, which has the columns' names, types and lengths with a
-JSON object of facts, then the columns. Numbers of 8 bytes are stored as differences, all numbers
-byte by byte of equal weight together: both halve what is left after compression. Tables of one kind
-are concatenated, with the length of each; texts are numbered over the whole archive, owners too.
+The bytes are a head and one Zstandard frame. This has a JSON object with the columns' names, types
+and lengths and with facts, then the columns. Numbers of 8 bytes are stored as differences, and all
+numbers by planes of bytes of equal weight: each halves the compressed size. Tables of one kind are
+concatenated, with the length of each; texts and owners have numbers in the whole archive.
 
-An archive may come from anyone. Its unpacked size is bounded by its own size, every length and
-every row that points into another table is checked here, so that what reads the answers need not.
-Its contents may be wrong, and are shown as any recording's.
+An archive may come from anyone. Its size bounds its unpacked size, and every length and every row
+of another table is checked here, so that readers of the answers need no checks. Its contents may be
+wrong, as those of any recording.
 """
 
 from __future__ import annotations
@@ -68,18 +68,14 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Columns:
-    """Facts and columns that were unpacked; asking for what is not there is a fault of Prospect.
-
-    Attributes:
-        facts: the JSON object.
-    """
+    """The unpacked columns, and `facts`, the JSON object."""
 
     def __init__(self, facts: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
         self.facts = facts
         self._columns = columns
 
     def get(self, name: str, dtype: type[_Scalar]) -> NDArray[_Scalar]:
-        """Return a column, of this type.
+        """Return a column of this type.
 
         Raises:
             RecordingError: there is none.
@@ -102,7 +98,7 @@ class Columns:
 
 
 def damaged(what: str) -> RecordingError:
-    """Return the error for an archive that is not as it was written."""
+    """Return the error for a damaged archive."""
     return RecordingError(f"the archive in the recording is damaged: {what}; archive it again")
 
 
@@ -118,10 +114,10 @@ def pack(facts: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> bytes
 
 
 def unpack(section: bytes | memoryview) -> Columns:
-    """Take a section apart.
+    """Unpack a section.
 
     Raises:
-        RecordingError: it is damaged, of another version, or unpacks to more than it may.
+        RecordingError: it is damaged, of another version, or too large when unpacked.
     """
     content = memoryview(_decompressed(memoryview(section)))
     if len(content) < _LENGTH.size:
@@ -147,7 +143,7 @@ def unpack(section: bytes | memoryview) -> Columns:
 
 
 def counted(column: NDArray[np.uint32], total: int, what: str) -> NDArray[np.int64]:
-    """Turn counts into where each part begins and ends, i64[n + 1].
+    """Return the bounds of parts by their lengths, i64[n + 1].
 
     Raises:
         RecordingError: they do not add up to `total`.
@@ -159,7 +155,7 @@ def counted(column: NDArray[np.uint32], total: int, what: str) -> NDArray[np.int
 
 
 def text_columns(texts: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return the columns of a list of texts, which may be any bytes of a file name."""
+    """Return the columns of a list of texts, which may have surrogates (PEP 383)."""
     encoded = [text.encode("utf-8", "surrogateescape") for text in texts]
     return {
         "text": np.frombuffer(b"".join(encoded), np.uint8),
@@ -223,7 +219,7 @@ _Columns = dict[str, "NDArray[Any]"]
 
 
 class _Numbering:
-    """Numbers of texts and owners, given as they come up."""
+    """Numbers of texts and owners, in the order of their first use."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
@@ -243,7 +239,7 @@ class _Numbering:
 
 
 def encode(answers: Answers) -> bytes:
-    """Return the section that holds these answers."""
+    """Return the section of these answers."""
     numbers = _Numbering()
     asked = [(owner, one) for owner, several in answers.names.items() for one in several]
     columns = (
@@ -260,7 +256,10 @@ def encode(answers: Answers) -> bytes:
         "recorded_at": answers.recorded_at,
         "limits": list(answers.limits),
         "process_notes": [list(note) for note in answers.process_notes],
-        "asked": [_facts_of(numbers.owner(owner), one) for owner, one in asked],
+        "asked": [
+            [numbers.owner(owner), one.path, one.kind, one.build_id, one.note, one.part_kinds]
+            for owner, (_, one) in asked
+        ],
         "images": images,
         "jit": [[pid, len(content)] for pid, content in dumps.items()],
         "lines": [[numbers.object(key), one.note] for key, one in answers.lines.items()],
@@ -275,11 +274,6 @@ def _owner_fields(owner: Owner) -> list[Any]:
     numbers = [key.major, key.minor, key.inode, key.kind]
     life = [key.life] if key.life else []
     return [path, key.build_id.hex(), *numbers, list(owner.pids), *life]
-
-
-def _facts_of(owner: int, asked: Asked) -> list[Any]:
-    answer = asked.answer
-    return [owner, answer.path, answer.kind, answer.build_id, answer.note, answer.part_kinds]
 
 
 def _name_columns(asked: Sequence[Asked], numbers: _Numbering) -> _Columns:
@@ -308,19 +302,14 @@ def _name_columns(asked: Sequence[Asked], numbers: _Numbering) -> _Columns:
 
 
 def _line_columns(answers: Answers, numbers: _Numbering) -> _Columns:
-    stretches = list(answers.lines.values())
-    columns: _Columns = {
-        "stretch_count": _counts(len(one.start) for one in stretches),
-        "stretch": _joined([one.start for one in stretches], np.uint64),
-        "stretch_frame": _joined([one.node for one in stretches], np.int32),
-    }
-    tree = answers.tree
+    ranges = list(answers.lines.values())
     none = np.zeros(0, np.int32)
-    if tree is None:
-        frames: _Columns = {"frame_name": none, "frame_file": none, "frame_parent": none}
-        return columns | frames | {"frame_line": np.zeros(0, np.uint32)}
+    tree = answers.tree or FrameTree(none, none, none, none.astype(np.uint32), [])
     text_row = np.append(numbers.text_rows(tree.texts), np.int32(-1))
-    return columns | {
+    return {
+        "stretch_count": _counts(len(one.start) for one in ranges),
+        "stretch": _joined([one.start for one in ranges], np.uint64),
+        "stretch_frame": _joined([one.node for one in ranges], np.int32),
         "frame_parent": tree.parent,
         "frame_name": text_row.take(tree.name),
         "frame_file": text_row.take(tree.file),
@@ -350,7 +339,7 @@ def _source_columns(answers: Answers, numbers: _Numbering) -> _Columns:
 
 
 def _image_columns(answers: Answers, numbers: _Numbering) -> tuple[list[Any], NDArray[np.uint8]]:
-    """Return, by image, its owner and where its pieces are, and the bytes of all pieces."""
+    """Return the owner and the ranges of pieces of each image, and the bytes of all pieces."""
     facts: list[Any] = []
     contents = []
     for key, image in answers.images.items():
@@ -452,7 +441,7 @@ def _names(
 
 
 def _named_parts(columns: Columns, texts: Sequence[str]) -> Iterator[tuple[Any, NamedAddresses]]:
-    """Give, for each time that names were asked for, the addresses and their names."""
+    """Yield the addresses of each question, and their names."""
     asked, distance = columns.get("asked", np.uint64), columns.get("distance", np.uint64)
     function, reason = columns.get("function", np.int32), columns.get("reason", np.uint8)
     source = columns.get("source", np.uint8)
@@ -466,7 +455,9 @@ def _named_parts(columns: Columns, texts: Sequence[str]) -> Iterator[tuple[Any, 
     _same_length(
         "functions", source, address, size, is_global, name, linkage_name, object_path, alias_count
     )
-    _check_sources(source, reason)
+    known = np.array(list(NameSource), np.uint8)
+    if not np.isin(source, known).all() or not np.isin(reason, known).all():
+        raise damaged("a name has no known source")
     asked_start = counted(columns.get("asked_count", np.uint32), len(asked), "addresses").tolist()
     counts = columns.get("function_count", np.uint32)
     function_start = counted(counts, len(name), "functions").tolist()
@@ -577,12 +568,6 @@ def _texts_at(columns: Columns, name: str, texts: Sequence[str]) -> list[str]:
     if len(rows) and rows.min() < 0:
         raise damaged(f"its column {name} lacks a text")
     return [texts[row] for row in rows.tolist()]
-
-
-def _check_sources(*columns: Any) -> None:
-    known = np.array(list(NameSource), np.uint8)
-    if not all(np.isin(column, known).all() for column in columns):
-        raise damaged("a name has no known source")
 
 
 def _same_length(what: str, *columns: Any) -> None:

@@ -1,8 +1,8 @@
-"""The answers that an archive keeps: what was asked of this machine, and what it said.
+"""The answers that an archive keeps.
 
-An archive does not hold the sources of names but what they gave: for each question of a report or
-an annotation the answer of the machine where it was made. So a report elsewhere is the same, by
-whatever way a name was found here, and no file is opened to make it.
+An archive does not have the sources of names. For each question of a report or an annotation, it
+has the answer of the machine where it was made. So a report on another machine is the same, however
+a name was found, and opens no file.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ class Code(NamedTuple):
 
 
 class Image(NamedTuple):
-    """An ELF file: its size, and the pieces of it that are kept, by their offset."""
+    """An ELF file: its size, and the kept pieces, each with its offset."""
 
     size: int
     pieces: tuple[tuple[int, bytes], ...]
 
 
 class ObjectLines(Record, eq=False):
-    """Source lines of one object, by stretches of addresses.
+    """Source lines of one object, by ranges of addresses.
 
     Attributes:
-        start: u64[r] first address of each stretch, rising; it reaches to the next one's.
+        start: u64[r] first address of each range, rising; it ends where the next one begins.
         node: i32[r] innermost frame there, a row of `FrameTree`; -1 for none.
-        note: what is missing, empty if nothing is.
+        note: on missing lines, empty if there are none.
     """
 
     start: NDArray[np.uint64]
@@ -70,13 +70,13 @@ class ObjectLines(Record, eq=False):
 
 
 class FrameTree(Record, eq=False):
-    """Frames of all objects: each distinct function, file and line with what it is inlined into.
+    """Frames of all objects: each distinct function, file, line and frame that inlines it.
 
     Attributes:
-        parent: i32[k] the frame that this one is inlined into, a lower row; -1 for none.
-        name, file: i32[k] into `texts`, -1 if unknown.
+        parent: i32[k] the frame that inlines this one, a lower row; -1 for none.
+        name, file: i32[k] rows of `texts`, -1 if unknown.
         line: u32[k].
-        texts: names as the linker knows them, and paths.
+        texts: linkage names, and paths.
     """
 
     parent: NDArray[np.int32]
@@ -86,11 +86,7 @@ class FrameTree(Record, eq=False):
     texts: Sequence[str]
 
     def frames(self, leaf: NDArray[np.int32]) -> Frames:
-        """Return the frames of addresses.
-
-        Args:
-            leaf: i32[n] the innermost frame at each, -1 for none.
-        """
+        """Return the frames of addresses, by i32[n] the innermost frame at each, -1 for none."""
         levels = [leaf]
         while len(levels) < DEEPEST and (levels[-1] >= 0).any():
             inner = levels[-1]
@@ -111,15 +107,15 @@ class FrameTree(Record, eq=False):
 
 
 class Answers(Record, eq=False):
-    """All that an archive keeps.
+    """All answers of an archive.
 
     Attributes:
-        origin: what the recording was called.
+        origin: path of the recording.
         recorded_at: when it was finished, seconds since 1970.
-        limits: sentences of the report about what could not be seen or named.
-        process_notes: the same of single processes.
-        names: what was asked of each owner, in order.
-        images: files by object, or why they are not there.
+        limits: sentences of the report about missing samples and names.
+        process_notes: the same about single processes.
+        names: questions about each owner, in order.
+        images: files by object, or why they are missing.
         tree: the frames of `lines`.
         code: by owner and first address.
         source: text of source lines, by path and number.
@@ -140,12 +136,12 @@ class Answers(Record, eq=False):
 
 
 def owner_of(key: ObjectKey, pids: Sequence[int]) -> Owner:
-    """Return whose addresses an object's are: only memory without a file has an owner."""
+    """Return the owner of an object's addresses; only memory without a file has processes."""
     return Owner(key, tuple(pids) if key.kind in {KIND_ANON, KIND_JIT} else ())
 
 
 def _used(index: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
-    """Number the texts that are used from 0 on; -1 stays."""
+    """Return the rows that occur, and each row's place among them; -1 stays."""
     rows, place = np.unique(index, return_inverse=True)
     missing = int(len(rows) > 0 and rows[0] < 0)
     return rows[missing:].tolist(), (place - missing).astype(np.int32)

@@ -1,32 +1,31 @@
-"""The symbolizers of an archive: one collects answers while a report is made, one gives them again.
+"""The symbolizers of an archive: one collects answers during a report, one returns them later.
 
-The one that gives them opens no file. Images are kept in pieces, and an ELF file is made of these
-again. Without its contents an image still says which address is at which offset, and what its build
-id is: its headers and notes, a few KB. The rest of the file reads as zeros, which take no memory.
+The latter opens no file. Images are kept in pieces, of which it makes an ELF file again. Headers
+and notes, a few KB, have the offset of each address, and the build id. The rest of the file reads
+as zeros, which take no memory.
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.archived.archived_limits import DEEPEST, LARGEST_IMAGE_BYTES, LARGEST_NOTE_BYTES
 from prospect.archived.kept_answers import Asked, Code, FrameTree, Image, ObjectLines, owner_of
+from prospect.columns.sorting import run_lengths, run_starts
 from prospect.elf import elf_layout
 from prospect.elf.go_table import read_go_table
 from prospect.lines.symcache import no_frames
-from prospect.profile.builder import NamedAddresses
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO, SOURCE_KINDS
+from prospect.profile.model import KIND_VDSO, SOURCE_KINDS
 from prospect.profile.naming import NameSource
-from prospect.records import NamedTuple
-from prospect.symbols.images.recorded_images import RecordedImages
-from prospect.symbols.images.recorded_images import restored as restored_file
+from prospect.records import replace
+from prospect.symbols.images.recorded_images import RecordedImages, restored
 from prospect.symbols.objects import Missing
-from prospect.symbols.resolution import Resolution, nameless
-from prospect.symbols.symbolizer import Symbolizer
+from prospect.symbols.resolution import Resolution, concatenated, nameless, without_unused
+from prospect.symbols.symbolizer import KERNEL_KINDS, Symbolizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ _CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame", b".sframe")
 def kept_pieces(
     image: ElfImage, *, whole: bool, call_frames: bool
 ) -> tuple[tuple[int, bytes], ...]:
-    """Return the pieces of a file that are archived, by their offset."""
+    """Return the pieces of a file that are archived, each with its offset."""
     if whole:
         ranges = [(at, at + _PIECE_BYTES) for at in range(0, len(image.data), _PIECE_BYTES)]
     else:
@@ -57,18 +56,13 @@ def kept_pieces(
     return tuple((start, bytes(image.data[start:end])) for start, end in ranges)
 
 
-def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
-    """Return the file that the pieces are of.
-
-    Args:
-        key: what the recording says of it.
-        number: of this file within the archive.
-    """
-    refused = Missing(NameSource.NO_ELF, "the archive's copy of it cannot be read")
-    if not 0 < image.size <= LARGEST_IMAGE_BYTES:
-        return refused
-    found = restored_file(key.path, number, image.size, image.pieces)
-    return refused if isinstance(found, NameSource) else found
+def restored_image(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
+    """Return the file of an archived image; `number` is unique within the archive."""
+    if 0 < image.size <= LARGEST_IMAGE_BYTES:
+        found = restored(key.path, number, image.size, image.pieces)
+        if not isinstance(found, NameSource):
+            return found
+    return Missing(NameSource.NO_ELF, "the archive's copy of it cannot be read")
 
 
 def _header_ranges(image: ElfImage, *, call_frames: bool) -> Iterator[tuple[int, int]]:
@@ -100,7 +94,7 @@ def _range(image: ElfImage, row: int, most_bytes: int) -> tuple[int, int]:
 
 
 def _joined(ranges: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join ranges that overlap, so that nothing is kept twice."""
+    """Join overlapping ranges."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if joined and start <= joined[-1][1]:
@@ -110,27 +104,11 @@ def _joined(ranges: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-class _Leaves(NamedTuple):
-    """Addresses of one object, and the innermost frame at each."""
-
-    address: NDArray[np.uint64]
-    node: NDArray[np.int32]
-
-
 class Collector:
-    """The questions and answers so far.
-
-    Attributes:
-        limits, process_notes, names, images, code, source, jit_dumps: as in `Answers`.
-    """
+    """The questions and answers so far; public attributes are those of `Answers`."""
 
     def __init__(self, *, whole_images: bool = False, call_frames: bool = False) -> None:
-        """Collect nothing yet.
-
-        Args:
-            whole_images: keep images with all their bytes.
-            call_frames: keep their call-frame information.
-        """
+        """Choose the parts of images to keep besides headers: all bytes, or call frames."""
         self._whole_images = whole_images
         self._call_frames = call_frames
         self.limits: tuple[str, ...] = ()
@@ -140,26 +118,26 @@ class Collector:
         self.code: dict[tuple[Owner, int], Code] = {}
         self.source: dict[tuple[str, int], str] = {}
         self.jit_dumps: dict[int, bytes | memoryview] = {}
-        self._leaves: dict[ObjectKey, list[_Leaves]] = {}
+        # Addresses of each object, and the innermost frame at each.
+        self._leaves: dict[ObjectKey, list[tuple[NDArray[np.uint64], NDArray[np.int32]]]] = {}
         self._notes: dict[ObjectKey, str] = {}
         self._nodes: dict[tuple[int, int, int, int], int] = {}
         self._texts: dict[str, int] = {}
 
     def add_names(self, owner: Owner, address: NDArray[np.uint64], answer: Resolution) -> None:
-        """Keep the names of addresses that were asked for together."""
+        """Keep the answer to a question."""
         known = self.names.setdefault(owner, [])
         if not any(np.array_equal(one.address, address) for one in known):
             known.append(Asked(address.copy(), answer))
 
     def add_image(self, key: ObjectKey, found: FoundImage | Missing) -> None:
-        """Keep an image, or why there is none; what was found stays, such as a vdso, no file."""
+        """Keep an image, or why there is none, unless there is one, such as that of a vdso."""
         if isinstance(found, Missing):
             self.images.setdefault(key, found)
-            return
-        if isinstance(self.images.get(key), Image):
-            return
-        pieces = kept_pieces(found.image, whole=self._whole_images, call_frames=self._call_frames)
-        self.images[key] = Image(len(found.image.data), pieces)
+        elif not isinstance(self.images.get(key), Image):
+            whole, call_frames = self._whole_images, self._call_frames
+            pieces = kept_pieces(found.image, whole=whole, call_frames=call_frames)
+            self.images[key] = Image(len(found.image.data), pieces)
 
     def add_vdso(self, key: ObjectKey, image: ElfImage | Missing) -> None:
         """Keep the whole image of a vdso, or why there is none."""
@@ -174,7 +152,7 @@ class Collector:
     ) -> None:
         """Keep the frames of addresses of an object."""
         self._notes[key] = note
-        self._leaves.setdefault(key, []).append(_Leaves(address, self._leaf_nodes(frames)))
+        self._leaves.setdefault(key, []).append((address, self._leaf_nodes(frames)))
 
     def add_source(self, files: Sequence[str], texts: Mapping[tuple[int, int], str]) -> None:
         """Keep the text of source lines, by (row of `files`, number)."""
@@ -183,7 +161,12 @@ class Collector:
 
     def lines(self) -> tuple[dict[ObjectKey, ObjectLines], FrameTree]:
         """Return the source lines of all objects, and their frames."""
-        lines = {key: _stretches(leaves, self._notes[key]) for key, leaves in self._leaves.items()}
+        lines = {}
+        for key, leaves in self._leaves.items():
+            address, first = np.unique(np.concatenate([at for at, _ in leaves]), return_index=True)
+            node = np.concatenate([node for _, node in leaves]).take(first)
+            start = run_starts(node)
+            lines[key] = ObjectLines(address.take(start), node.take(start), self._notes[key])
         rows = np.array(list(self._nodes), np.int64).reshape(-1, 4)
         tree = FrameTree(
             parent=rows[:, 0].astype(np.int32),
@@ -226,7 +209,7 @@ class Collector:
 
 
 class CollectingSymbolizer(Symbolizer):
-    """Names addresses and keeps what it said."""
+    """Names addresses and keeps the answers."""
 
     def __init__(self, options: SymbolOptions, collector: Collector) -> None:
         super().__init__(options)
@@ -244,14 +227,13 @@ class CollectingSymbolizer(Symbolizer):
     ) -> Resolution:
         """Name addresses as `Symbolizer` does."""
         answer = super().resolve(key, pids, address)
-        if key.kind in SOURCE_KINDS:
-            return answer  # the recording has it
-        self._collector.add_names(owner_of(key, pids), address, answer)
+        if key.kind not in SOURCE_KINDS:  # the recording has the names of these
+            self._collector.add_names(owner_of(key, pids), address, answer)
         return answer
 
 
 class CollectingImages(RecordedImages):
-    """Finds images and keeps what of them is to be archived."""
+    """Finds images and keeps their pieces."""
 
     def __init__(self, options: SymbolOptions, collector: Collector) -> None:
         super().__init__(options)
@@ -268,33 +250,17 @@ def _distinct_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
     """Return the distinct rows, and for each row its place among them."""
     order = np.lexsort(rows.T)
     ordered = rows.take(order, axis=0)
-    is_new = np.ones(len(rows), np.bool_)
-    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    start = run_starts(*ordered.T)
     place = np.empty(len(rows), np.intp)
-    place[order] = np.cumsum(is_new) - 1
-    return ordered[is_new], place
+    place[order] = np.repeat(np.arange(len(start)), run_lengths(start, len(rows)))
+    return ordered.take(start, axis=0), place
 
 
-def _stretches(leaves: list[_Leaves], note: str) -> ObjectLines:
-    """Join what was asked at several times; neighbours with the same frame are one stretch."""
-    address, first = np.unique(np.concatenate([one.address for one in leaves]), return_index=True)
-    node = np.concatenate([one.node for one in leaves]).take(first)
-    is_new = np.ones(len(address), np.bool_)
-    is_new[1:] = node[1:] != node[:-1]
-    return ObjectLines(address[is_new], node[is_new], note)
-
-
-_Value = TypeVar("_Value")
-
-KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 NOT_ARCHIVED = "the archive has nothing of it: archive with --whole-images"
 
 
 class ArchivedSymbolizer(Symbolizer):
-    """Names the addresses of a recording by its archive.
-
-    A kernel listing that a person gives (-K, -L) is used instead of what was known there.
-    """
+    """Names the addresses of a recording by its archive, and by a given kernel listing (-K, -L)."""
 
     def __init__(self, options: SymbolOptions, answers: Answers) -> None:
         super().__init__(options)
@@ -304,7 +270,7 @@ class ArchivedSymbolizer(Symbolizer):
         self.images = self._archived
 
     def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
-        """Ask nobody: what servers had is in the archive."""
+        """Do nothing: the archive has the names of servers' files."""
 
     def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:  # noqa: ARG002 - as in Symbolizer
         """Return the vdso of the recorded machine."""
@@ -314,7 +280,7 @@ class ArchivedSymbolizer(Symbolizer):
     def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
-        """Name addresses as they were named where the archive was made."""
+        """Return the archived names of addresses."""
         if (self._is_kernel_given and key.kind in KERNEL_KINDS) or key.kind in SOURCE_KINDS:
             return super().resolve(key, pids, address)
         asked = self._answers.names.get(owner_of(key, pids), [])
@@ -330,7 +296,7 @@ class ArchivedSymbolizer(Symbolizer):
 
 
 class ArchivedImages(RecordedImages):
-    """Makes images of what the archive has of them."""
+    """Makes images of their pieces in the archive."""
 
     def __init__(self, options: SymbolOptions, answers: Answers) -> None:
         super().__init__(options)
@@ -338,7 +304,7 @@ class ArchivedImages(RecordedImages):
         self._restored: dict[ObjectKey, FoundImage | Missing] = {}
 
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:  # noqa: ARG002 - as in RecordedImages
-        """Return the file that was mapped, or why there was none; a vdso is no file."""
+        """Return the mapped file, or why there was none; a vdso is no file."""
         if key.kind == KIND_VDSO:
             return Missing(NameSource.NO_FILE, "it is not a file")
         return self.image_of(key)
@@ -349,29 +315,30 @@ class ArchivedImages(RecordedImages):
         needs_debug_file: Callable[[FoundImage], bool],
         share: float = 1.0,
     ) -> None:
-        """Find nothing: no file is opened."""
+        """Do nothing, as no file is opened."""
 
     def image_of(self, key: ObjectKey) -> FoundImage | Missing:
-        """Return what the archive has of an image, or why it has nothing."""
+        """Return an archived image, or why there is none."""
         if key not in self._restored:
+            kept: FoundImage | Image | Missing
             kept = self._answers.images.get(key, Missing(NameSource.NO_FILE, NOT_ARCHIVED))
-            number = len(self._restored)
-            self._restored[key] = restored(key, number, kept) if isinstance(kept, Image) else kept
+            if isinstance(kept, Image):
+                kept = restored_image(key, len(self._restored), kept)
+            self._restored[key] = kept
         return self._restored[key]
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:  # noqa: ARG002 - as in RecordedImages
-        """Return whether the file had its own name where the archive was made."""
+        """Return whether the archive has names of the file apart from those of its build id."""
         return owner_of(key._replace(build_id=b""), ()) in self._answers.names
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> None:
-        """Say that there is no debug file: its names and lines are in the archive."""
+        """Return None: the archive has the names and lines of debug files."""
 
 
 def restored_info(info: RecordingInfo, answers: Answers) -> RecordingInfo:
-    """Return what a recording said of itself before it became an archive.
+    """Return a recording's facts from before it became an archive.
 
-    Jitdump files are those of the archive: it is for this machine as if the recorder had copied
-    them, and the host were another.
+    Jitdump files in the archive count as copies by the recorder.
     """
     copies = list(info.extras.get("jit_files") or ())
     copies += [
@@ -392,12 +359,12 @@ def restored_info(info: RecordingInfo, answers: Answers) -> RecordingInfo:
 def archived_frames(
     answers: Answers, key: ObjectKey, svma: NDArray[np.uint64]
 ) -> tuple[Frames, str]:
-    """Return the frames of addresses u64[n] of an object, and a note on what is missing."""
+    """Return the frames of addresses u64[n] of an object, and a note on missing lines."""
     lines = answers.lines.get(key)
     if lines is None or answers.tree is None:
         return no_frames(len(svma)), NOT_ARCHIVED
-    stretch = np.searchsorted(lines.start, svma, side="right") - 1
-    leaf = np.append(lines.node, np.int32(-1)).take(stretch)
+    row = np.searchsorted(lines.start, svma, side="right") - 1
+    leaf = np.append(lines.node, np.int32(-1)).take(row)
     return answers.tree.frames(leaf), lines.note
 
 
@@ -414,44 +381,19 @@ def archived_source(
 
 
 def _merged(asked: Sequence[Asked], address: NDArray[np.uint64]) -> Resolution:
-    """Gather names of addresses from all that was asked of one object."""
+    """Return the names of addresses from all questions about one object."""
     known = np.concatenate([one.address for one in asked])
-    parts = [one.answer.named for one in asked]
+    names = concatenated([one.answer.named for one in asked])
     order = np.argsort(known, kind="stable")
     place = np.searchsorted(known.take(order), address)
     at = order.take(np.minimum(place, len(order) - 1))
     is_known = known.take(at) == address
-    first = np.cumsum([0, *(len(part.name) for part in parts)])
-    function = np.concatenate(
-        [
-            np.where(part.function < 0, -1, part.function + low)
-            for part, low in zip(parts, first[:-1].tolist(), strict=True)
-        ]
-    )
-    of_address = np.where(is_known, function.take(at), -1)
-    rows, rank = np.unique(of_address, return_inverse=True)
-    missing = int(len(rows) > 0 and rows[0] < 0)
-    rows = rows[missing:]
-    reason = np.concatenate([part.reason for part in parts]).take(at)
-    answered = np.concatenate([part.address for part in parts]).take(at)
-    names = NamedAddresses(
-        address=np.where(is_known, answered, address),
-        function=(rank - missing).astype(np.int32),
-        reason=np.where(is_known, reason, np.uint8(NameSource.NO_COVER)),
-        name=_taken([part.name for part in parts], rows),
-        linkage_name=_taken([part.linkage_name for part in parts], rows),
-        aliases=_taken([part.aliases for part in parts], rows),
-        function_address=np.concatenate([part.function_address for part in parts]).take(rows),
-        function_size=np.concatenate([part.function_size for part in parts]).take(rows),
-        is_global=np.concatenate([part.is_global for part in parts]).take(rows),
-        source=np.concatenate([part.source for part in parts]).take(rows),
-        object_path=_taken([part.object_path for part in parts], rows),
+    names = replace(
+        names,
+        address=np.where(is_known, names.address.take(at), address),
+        function=np.where(is_known, names.function.take(at), np.int32(-1)),
+        reason=np.where(is_known, names.reason.take(at), np.uint8(NameSource.NO_COVER)),
     )
     answer = asked[0].answer
     kinds = {path: kind for one in asked for path, kind in one.answer.part_kinds.items()}
-    return Resolution(names, answer.path, answer.kind, answer.build_id, answer.note, kinds)
-
-
-def _taken(parts: Sequence[Sequence[_Value]], rows: NDArray[np.int64]) -> list[_Value]:
-    joined = [value for part in parts for value in part]
-    return [joined[row] for row in rows.tolist()]
+    return replace(answer, named=without_unused(names), part_kinds=kinds)

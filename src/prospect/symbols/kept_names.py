@@ -18,7 +18,7 @@ from prospect.records import Record, field, replace
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.kernel.kernel_listings import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.objects import Missing
-from prospect.symbols.resolution import joined
+from prospect.symbols.resolution import at_rows, concatenated, without_unused
 from prospect.symbols.symbolizer import Symbolizer
 from prospect.symbols.symbols_limits import MOST_IMAGES
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
-    from prospect.profile.builder import NamedAddresses
     from prospect.symbols.kernel.kernel_listings import KernelPlaces
     from prospect.symbols.kernel.kernel_names import KernelNames
     from prospect.symbols.naming_options import SymbolOptions
@@ -151,8 +150,8 @@ class CachingSymbolizer(Symbolizer):
             place = _places(known.asked, address)
         if known is None:  # there are no addresses
             return super().resolve(key, pids, address)
-        rows = known.row.take(place)
-        return replace(known.answer, named=_selected(known.answer.named, rows))
+        names = at_rows(known.answer.named, known.row.take(place))
+        return replace(known.answer, named=without_unused(names))
 
     def _resolve_kernel(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -251,10 +250,8 @@ def _places(asked: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[n
 
 def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resolution) -> _Known:
     if known is not None:
-        before = len(known.asked)
-        is_second = np.arange(before + len(new)) >= before
-        names = joined(known.answer.named, answer.named, is_second)
-        by_row = np.empty(before, np.uint64)
+        names = concatenated([known.answer.named, answer.named])
+        by_row = np.empty(len(known.asked), np.uint64)
         by_row[known.row] = known.asked
         new = np.concatenate((by_row, new))
         # The names are demangled now: lazy lists would be nested one level deeper with each part.
@@ -262,26 +259,3 @@ def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resoluti
         answer = replace(answer, named=names)
     order = np.argsort(new, kind="stable")
     return _Known(new.take(order), order, answer)
-
-
-def _selected(named: NamedAddresses, rows: NDArray[np.int64]) -> NamedAddresses:
-    """Return the names of some of the addresses, with the functions of these."""
-    function = named.function.take(rows)
-    used, rank = np.unique(function, return_inverse=True)
-    nameless = int(len(used) > 0 and used[0] < 0)
-    used = used[nameless:]
-    listed = used.tolist()
-    return replace(
-        named,
-        address=named.address.take(rows),
-        function=(rank - nameless).astype(np.int32),
-        reason=named.reason.take(rows),
-        name=[named.name[row] for row in listed],
-        linkage_name=[named.linkage_name[row] for row in listed],
-        aliases=[named.aliases[row] for row in listed],
-        function_address=named.function_address.take(used),
-        function_size=named.function_size.take(used),
-        is_global=named.is_global.take(used),
-        source=named.source.take(used),
-        object_path=[named.object_path[row] for row in listed],
-    )

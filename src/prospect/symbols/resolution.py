@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.naming import LateList
+from prospect.profile.naming import LateList, gather
 from prospect.profile.naming import joined as joined_lists
-from prospect.records import Record, field
+from prospect.records import Record, field, replace
 from prospect.symbols.demangling.demangle import LazyNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -124,17 +124,56 @@ def joined(
     order = np.empty(len(is_second), np.int64)
     order[~is_second] = np.arange(len(first.address))
     order[is_second] = np.arange(len(first.address), len(order))
-    later = np.where(second.function < 0, -1, second.function + len(first.name)).astype(np.int32)
+    return at_rows(concatenated([first, second]), order)
+
+
+def concatenated(parts: Sequence[NamedAddresses]) -> NamedAddresses:
+    """Return the addresses and the functions of several parts."""
+    functions = []
+    before = 0
+    for part in parts:
+        functions.append(np.where(part.function < 0, -1, part.function + before))
+        before += len(part.name)
     return NamedAddresses(
-        address=np.concatenate((first.address, second.address)).take(order),
-        function=np.concatenate((first.function, later)).take(order),
-        reason=np.concatenate((first.reason, second.reason)).take(order),
-        name=joined_lists([first.name, second.name]),
-        linkage_name=[*first.linkage_name, *second.linkage_name],
-        aliases=joined_lists([first.aliases, second.aliases]),
-        function_address=np.concatenate((first.function_address, second.function_address)),
-        function_size=np.concatenate((first.function_size, second.function_size)),
-        is_global=np.concatenate((first.is_global, second.is_global)),
-        source=np.concatenate((first.source, second.source)),
-        object_path=[*first.object_path, *second.object_path],
+        address=np.concatenate([part.address for part in parts]),
+        function=np.concatenate(functions).astype(np.int32),
+        reason=np.concatenate([part.reason for part in parts]),
+        name=joined_lists([part.name for part in parts]),
+        linkage_name=joined_lists([part.linkage_name for part in parts]),
+        aliases=joined_lists([part.aliases for part in parts]),
+        function_address=np.concatenate([part.function_address for part in parts]),
+        function_size=np.concatenate([part.function_size for part in parts]),
+        is_global=np.concatenate([part.is_global for part in parts]),
+        source=np.concatenate([part.source for part in parts]),
+        object_path=joined_lists([part.object_path for part in parts]),
+    )
+
+
+def at_rows(named: NamedAddresses, rows: NDArray[np.int64]) -> NamedAddresses:
+    """Return the names at these rows of addresses, with all functions."""
+    return replace(
+        named,
+        address=named.address.take(rows),
+        function=named.function.take(rows),
+        reason=named.reason.take(rows),
+    )
+
+
+def without_unused(named: NamedAddresses) -> NamedAddresses:
+    """Return the same names without the functions that no address is in."""
+    used, function = np.unique(named.function, return_inverse=True)
+    nameless_rows = int(len(used) > 0 and used[0] < 0)
+    used = used[nameless_rows:]
+    rows = used.tolist()
+    return replace(
+        named,
+        function=(function - nameless_rows).astype(np.int32),
+        name=gather(named.name, rows),
+        linkage_name=gather(named.linkage_name, rows),
+        aliases=gather(named.aliases, rows),
+        function_address=named.function_address.take(used),
+        function_size=named.function_size.take(used),
+        is_global=named.is_global.take(used),
+        source=named.source.take(used),
+        object_path=gather(named.object_path, rows),
     )

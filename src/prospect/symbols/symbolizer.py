@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.table import SymbolTable
 
-_KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
+KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 _PYTHON_PREFIX = "py::"
 _OWN_VDSO = FileIdentity(device=0, inode=0, modified_ns=0, owner=-1)
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
@@ -171,7 +171,7 @@ class Symbolizer:
             A resolution of all n addresses in their order; as SVMA if an image was found.
         """
         by_kind = {
-            **dict.fromkeys(_KERNEL_KINDS, self._resolve_kernel),
+            **dict.fromkeys(KERNEL_KINDS, self._resolve_kernel),
             **dict.fromkeys((KIND_ANON, KIND_JIT), self._resolve_jit),
             KIND_ELF: self._resolve_image,
             KIND_VDSO: self._resolve_vdso,

@@ -15,7 +15,7 @@ from prospect.archived.symbolizers import (
     Collector,
     archived_frames,
     archived_source,
-    restored,
+    restored_image,
 )
 from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError
@@ -174,10 +174,10 @@ def test_source_text_comes_back_by_file_and_line():
 def test_an_image_that_is_none_is_missing():
     kept = decode(encode(answers())).images[LIBRARY]
     assert isinstance(kept, Image)
-    assert isinstance(restored(LIBRARY, 0, kept), Missing)
+    assert isinstance(restored_image(LIBRARY, 0, kept), Missing)
     outside = Image(16, ((10, b"\x7fELF" * 9),))
-    assert isinstance(restored(LIBRARY, 0, outside), Missing)
-    assert isinstance(restored(LIBRARY, 0, Image(1 << 60, ())), Missing)
+    assert isinstance(restored_image(LIBRARY, 0, outside), Missing)
+    assert isinstance(restored_image(LIBRARY, 0, Image(1 << 60, ())), Missing)
 
 
 @pytest.mark.parametrize(

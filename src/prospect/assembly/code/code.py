@@ -42,8 +42,6 @@ from prospect.profile.model import (
     KIND_BPF,
     KIND_ELF,
     KIND_JIT,
-    KIND_KERNEL,
-    KIND_MODULE,
     KIND_UNKNOWN,
     KIND_VDSO,
     SOURCE_KINDS,
@@ -53,6 +51,7 @@ from prospect.profile.optional_tables import FLOW_UNKNOWN, NO_TARGET, CodeTable
 from prospect.records import NamedTuple, Record, field
 from prospect.symbols.images.image_files import read_own_vdso
 from prospect.symbols.objects import VDSO, Missing
+from prospect.symbols.symbolizer import KERNEL_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 _BYTES_BEHIND_LAST_HIT = 64
 
 NO_JIT_CODE = "the recording holds no code of JITs and of other anonymous memory"
