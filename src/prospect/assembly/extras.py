@@ -1,8 +1,7 @@
-"""Values of Prospect's own feature section, and a recording's start and end, as far as they hold.
+"""Checked values of Prospect's feature section, and a recording's start and end.
 
-The section is a JSON document that anybody may have written (docs/recording.md). Each function
-returns the type that is meant, in a range that every column can hold, else the neutral value: a
-wrong fact is as good as none.
+The section is a JSON document from any writer (docs/recording.md). Each function returns a value of
+the expected type, in a range that every column can hold; for an invalid value, the neutral one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _LARGEST_I64_DIGITS = 19
 
 
 def number_of(value: object) -> float:
-    """Return a finite number, 0.0 for anything else."""
+    """Return a finite number, 0.0 for any other value."""
     if not isinstance(value, (int, float)):
         return 0.0
     try:
@@ -31,22 +30,22 @@ def number_of(value: object) -> float:
 
 
 def is_i32(value: object) -> bool:
-    """Return whether a value is a number that pids, CPUs and statuses can be."""
+    """Return whether a value is an integer of 32 bits, as pids, CPUs and statuses are."""
     return isinstance(value, int) and abs(value) <= _LARGEST_I32
 
 
 def mapping_of(value: object) -> dict[str, Any]:
-    """Return a JSON object, an empty one for anything else."""
+    """Return a JSON object, an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def texts_of(value: object) -> tuple[str, ...]:
-    """Return the texts of a list, nothing else of it."""
+    """Return the texts in a list."""
     return tuple(item for item in value if isinstance(item, str)) if type(value) is list else ()
 
 
 def counts_of(value: object) -> tuple[int, ...]:
-    """Return a list of counts or times of 0 to 2**63 - 1, empty unless all of them are."""
+    """Return a list of integers of 0 to 2**63 - 1, an empty one if any item is another value."""
     return tuple(value) if type(value) is list and all(_is_count(item) for item in value) else ()
 
 
@@ -56,7 +55,7 @@ def counts_by_name(value: object) -> dict[str, int]:
 
 
 def by_number(value: object) -> dict[int, Any]:
-    """Return what a JSON object has under the numbers 0 to 2**31 - 1: pids, CPUs."""
+    """Return the items of a JSON object with keys of 0 to 2**31 - 1, such as pids and CPUs."""
     numbered = {
         int(key): item
         for key, item in mapping_of(value).items()
@@ -66,10 +65,10 @@ def by_number(value: object) -> dict[int, Any]:
 
 
 def unpacked(packed: str, most_bytes: int) -> bytes:
-    """Return what was compressed and written in Base64: at most so many bytes, none if damaged."""
-    import base64  # noqa: PLC0415 - few reports ask for that
-    import binascii  # noqa: PLC0415 - few reports ask for that
-    import zlib  # noqa: PLC0415 - few reports ask for that
+    """Unpack zlib data in Base64, at most so many bytes; none if it is damaged."""
+    import base64  # noqa: PLC0415 - few reports need it
+    import binascii  # noqa: PLC0415 - few reports need it
+    import zlib  # noqa: PLC0415 - few reports need it
 
     try:
         return zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), most_bytes)
@@ -91,7 +90,7 @@ def interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
     times = events.samples.time_ns
     if not len(times):
         return 0, 0
-    # A recorder that was killed had said when it began.
+    # A killed recorder has recorded its begin only.
     begin_ns, end_ns = counts_of([info.extras.get("begin_ns")]), int(times.max())
     return min(begin_ns[0] if begin_ns else int(times.min()), end_ns), end_ns
 

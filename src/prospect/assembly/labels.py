@@ -1,9 +1,9 @@
-"""A label for each sample, from a label source that a person named.
+"""A label for each sample, from the label source of --label.
 
-A label source is a plug-in: docs/plugins.md builds one. The source ``marks`` reads what a program
-wrote as it began and ended something: a text file whose lines are ``SECONDS TID begin NAME`` and
-``SECONDS TID end``, or those of ftrace's ``trace`` and ``trace_pipe`` with the same words, as a
-program writes them to ``trace_marker``. A sample is within what its thread had begun last.
+A label source is a plug-in: docs/plugins.md builds one. The source ``marks`` reads marks that a
+program wrote at the begin and end of an activity: a text file of lines ``SECONDS TID begin NAME``
+and ``SECONDS TID end``, or the lines of ftrace's ``trace`` and ``trace_pipe`` with the same words,
+which the program wrote to ``trace_marker``. A sample gets the mark that its thread began last.
 
 Source: ``Documentation/trace/ftrace.rst``, "Output format" and "trace_marker".
 """
@@ -63,13 +63,11 @@ class Labelled(Record):
     """Keys that separate samples in addition to process and place.
 
     Attributes:
-        state: u16[n] a number for each sample's entry reason and label; None if neither is
-            known.
-        entry_reason: u16[s] of each state, its entry reason; None if a state is its entry
-            reason.
+        state: u16[n] number for each sample's entry reason and label; None if both are unknown.
+        entry_reason: u16[s] entry reason of each state; None if states are entry reasons.
         label: i32[s] row of `names`, the last of which is "" for none.
-        names: of labels, None if no label source was asked.
-        failure: what a source's failure leaves out, "" for nothing.
+        names: of labels, None without a label source.
+        failure: sentence about a source that failed, "" if none did.
     """
 
     state: NDArray[np.uint16] | None
@@ -97,8 +95,7 @@ def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: 
     """Return entry reasons with a label source's labels; the entry reasons alone if it fails.
 
     Args:
-        samples: n of them.
-        entry_reason: u16[n] what separates them already.
+        entry_reason: u16[n] of the samples.
         wanted: "NAME" or "NAME:ARGUMENT" of a label source.
 
     Raises:
@@ -129,7 +126,7 @@ def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: 
 def _asked(
     source: EntryPoint, samples: Samples, argument: str
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names of labels, and of each sample a row of them, their number for none."""
+    """Return the names of labels, and each sample's row of them; their number for none."""
     given = LabelledSamples(
         time_ns=samples.time_ns,
         pid=task_pid(samples.task),
@@ -149,31 +146,18 @@ def _asked(
 
 
 def label_by_marks(samples: LabelledSamples, argument: str) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names of marks, and which one each sample is within, -1 for none.
+    """Return the names of marks, and the row of the mark that each sample is in, -1 for none.
 
-    Args:
-        samples: when each was taken, on the recording's clock, and in which thread.
-        argument: the file.
+    `argument` is the file.
     """
     with open(argument, "rb") as file:  # noqa: PTH123 - of a name that a person gave
         text = file.read(MOST_MARKS_BYTES)
     names: dict[str, int] = {}
-    time_ns, tid, row = _changes(text, names)
-    if not len(row):
-        raise ValueError(f"{argument} has no line such as '12.345678901 4711 begin NAME'")
-    return list(names), _at_samples(samples, time_ns, tid, row)
-
-
-def _changes(
-    text: bytes, names: dict[str, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return when each thread began to be within what: ns, tid, row of `names` or -1."""
-    pattern = _OWN if _OWN.search(text) else _FTRACE
-    within: dict[int, list[int]] = {}
+    stacks: dict[int, list[int]] = {}
     found = []
-    for mark in pattern.finditer(text):
+    for mark in (_OWN if _OWN.search(text) else _FTRACE).finditer(text):
         tid, word = int(mark["tid"]), mark["word"]
-        stack = within.setdefault(tid, [])
+        stack = stacks.setdefault(tid, [])
         if word == b"begin" and len(stack) < DEEPEST_LABELS:
             shown = (mark["name"] or b"").decode(errors="replace").strip()
             stack.append(names.setdefault(shown, len(names)))
@@ -181,8 +165,9 @@ def _changes(
             stack.pop()
         at_ns = int(mark["s"]) * 10**9 + int(mark["ns"].ljust(9, b"0"))
         found.append((at_ns, tid, stack[-1] if stack else -1))
-    columns = np.array(found, np.int64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
+    if not found:
+        raise ValueError(f"{argument} has no line such as '12.345678901 4711 begin NAME'")
+    return list(names), _at_samples(samples, *np.array(found, np.int64).T)
 
 
 def _at_samples(
@@ -191,7 +176,7 @@ def _at_samples(
     tid: NDArray[np.int64],
     row: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return of each sample the row of its thread's last change before it, -1 without one."""
+    """Return the row of the last mark of each sample's thread before it, -1 if there is none."""
     marks = len(row)
     times = np.concatenate((time_ns, samples.time_ns.astype(np.int64)))
     tids = np.concatenate((tid, samples.tid.astype(np.int64)))

@@ -158,7 +158,7 @@ def test_other_functions_tell_nothing(function):
 def test_what_a_dispatcher_calls_tells_which(dispatcher, called, entry_reason):
     point = entry_point(dispatcher)
     assert point is not None
-    assert point.hands_on
+    assert point.is_dispatcher
     assert entry_reason_of_called(point, called, called_names("")) == entry_reason
 
 

@@ -220,7 +220,7 @@ def one_by_one(chain, mode):
         name = MACHINE.name_at(lookup) if word >= 1 << 63 else ""
         point = entry_point(name) if "@" not in name else None
         if point is not None:
-            can_hand_on = point.hands_on and place > 0
+            can_hand_on = point.is_dispatcher and place > 0
             called = inner.partition("@")[0]
             return (
                 entry_reason_of_called(point, called, CALLS) if can_hand_on else point.entry_reason

@@ -1,10 +1,9 @@
 """Chosen functions of a profile → their instructions, names of jump targets and source lines.
 
-The bytes of a function come from the very image that was recorded, by its build id or inode, and
-for the kernel from its image or its memory; if there are none, the table says why. The libraries
-that
-decode them do not know every machine, nor every new instruction: if a hit is at bytes that are none
-to them, GDB is asked if it is installed.
+The bytes of a function come from the recorded image, by its build id or inode, and for the kernel
+from its image or its memory; if there are none, the table has the reason. The libraries that decode
+them lack some machines and new instructions: if a hit is at bytes that they do not know, GDB
+decodes the function if it is installed.
 """
 
 from __future__ import annotations
@@ -81,12 +80,12 @@ GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use t
 
 
 class CodeChoice(Record):
-    """The functions whose instructions are wanted.
+    """The functions to disassemble.
 
     Attributes:
-        choose: gives the function rows of a profile, in the order in which they are wanted.
-        disassembler: how they are written, and by what.
-        with_lines: whether source lines are wanted too.
+        choose: returns the function rows of a profile, in the order of the result.
+        disassembler: the program and the syntax.
+        with_lines: whether to find source lines too.
     """
 
     choose: Callable[[Profile], NDArray[np.int64]]
@@ -97,10 +96,10 @@ class CodeChoice(Record):
 def code_of_report(
     options: DisassemblerOptions, report: DisassemblyChoice | None = None
 ) -> CodeChoice:
-    """Choose the functions that a report disassembles; without its choice all with a hit.
+    """Choose the functions that a report disassembles; all with a hit without its choice.
 
     Raises:
-        UsageError: a name or a number has no meaning.
+        UsageError: an option has an invalid value.
     """
     for name, known in (("syntax", SYNTAXES), ("disassembler", DISASSEMBLERS)):
         value = getattr(options, name)
@@ -120,11 +119,7 @@ def code_of_report(
 
 
 def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoice) -> CodeTable:
-    """Disassemble functions.
-
-    Args:
-        profile: whose functions.
-        recorded: the objects behind its object rows.
+    """Disassemble functions of a profile.
 
     Raises:
         UsageError: GDB is asked for, and is not installed.
@@ -252,7 +247,7 @@ def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Sca
 
 
 class CodeBytes:
-    """Finds the bytes of functions; the kernel's memory is opened for the first that needs it."""
+    """Finds the bytes of functions; opens the kernel's memory for the first kernel function."""
 
     def __init__(self, profile: Profile, recorded: RecordedObjects) -> None:
         self._profile = profile
@@ -293,7 +288,7 @@ class CodeBytes:
                 return NO_BPF_CODE.format(found.partition(":")[0])
             return found
         if kind == KIND_VDSO:
-            # Only where this kernel's vdso named it, it is this kernel's; not that of 32 bits.
+            # The vdso is this kernel's if its symbols named the function; not that of 32 bits.
             is_ours = functions.source[function] == NameSource.VDSO
             is_ours = is_ours and self._profile.objects.path[row] == VDSO.decode()
             image = (read_own_vdso() if is_ours else None) or OTHER_VDSO
@@ -305,7 +300,7 @@ class CodeBytes:
         return image if isinstance(image, str) else _of_image(image, *extent)
 
     def _image(self, row: int, kind: int) -> ElfImage | str:
-        """Return the image that an object is, or why there is none."""
+        """Return the image of an object, or why there is none."""
         if kind in SOURCE_KINDS:
             return NO_BYTECODE
         if kind in {KIND_JIT, KIND_ANON}:
@@ -330,7 +325,7 @@ class CodeBytes:
         return code if isinstance(code, str) else Piece(code, start, target_of(self._kernel.image))
 
     def _extent(self, function: int) -> tuple[int, int] | str:
-        """Return where a function starts and its size; without a name, where its hits are."""
+        """Return the start and size of a function; without a name, of the range of its hits."""
         functions = self._profile.functions
         if functions.size_bytes[function]:
             size = min(int(functions.size_bytes[function]), LARGEST_FUNCTION_BYTES)
@@ -351,7 +346,7 @@ def _of_image(image: ElfImage, start: int, size: int) -> Piece | str:
 
 
 class Function(NamedTuple):
-    """A function to be decoded: its code or why there is none, its object, u64[k] its hits."""
+    """A function to decode: its code or why there is none, its object, u64[k] its hits."""
 
     code: Piece | str
     object_row: int
@@ -397,7 +392,7 @@ def _chosen(
     hits: NDArray[np.uint64],
     disassembler: Disassembler,
 ) -> Instructions | str:
-    """Choose between what a library and what GDB says of a function."""
+    """Choose between the instructions of a library and those of GDB."""
     if isinstance(answer, str):
         if disassembler == "gdb":
             return answer
@@ -411,7 +406,7 @@ def _chosen(
 
 
 def _unknown(found: Instructions, hits: NDArray[np.uint64]) -> int:
-    """Return how many of the addresses that were hit are no instruction."""
+    """Return the number of hit addresses that are no instruction."""
     if not len(found):
         return len(hits)
     row = np.minimum(np.searchsorted(found.address, hits), len(found) - 1)

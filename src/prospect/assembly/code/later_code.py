@@ -1,6 +1,6 @@
-"""Code of a profile that is asked for after the profile was made, and long after.
+"""Code of a profile that is requested any time after the profile was made.
 
-No file stays open or mapped between two requests: writers of a program would have to wait
+No file stays open or mapped between two requests, as writers of a program would have to wait
 (see `held_files`).
 """
 
@@ -57,18 +57,14 @@ class LaterCode(Record):
 
 
 def later_code(recorded: RecordedObjects) -> LaterCode:
-    """Keep of recorded objects what finds them again."""
+    """Return the facts to find recorded objects again."""
     return LaterCode(recorded.keys, recorded.pids, recorded.options, recorded.answers)
 
 
 def code_by_identity(profile: Profile, naming: NamingOptions) -> LaterCode:
-    """Return what finds the files of a profile whose recording is gone.
+    """Return the facts to find the files of a profile without a recording, such as of a store.
 
-    A file without a build id is taken for the one that was mapped if it did not change since.
-
-    Args:
-        profile: whose objects have paths and build ids, as those of a store.
-        naming: what may be asked for files.
+    A file without a build id counts as the mapped one if it has not changed since.
     """
     objects = profile.objects
     keys = {
@@ -87,7 +83,7 @@ def code_by_identity(profile: Profile, naming: NamingOptions) -> LaterCode:
 
 
 def _identity(build_id: str) -> bytes:
-    """Return the bytes of a build id; what is none is like no file's."""
+    """Return the bytes of a build id; for an invalid one, bytes that no file has."""
     try:
         return bytes.fromhex(build_id)
     except ValueError:

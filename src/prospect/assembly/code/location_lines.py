@@ -57,7 +57,7 @@ class _Wanted(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Lines that were found so far, and by object row what `LineTable` has of it."""
+    """Lines found so far, and the notes and times of `LineTable` by object row."""
 
     builder: LineTableBuilder
     notes: dict[int, str]
@@ -65,9 +65,9 @@ class _Found(NamedTuple):
 
 
 def describe_inlined(profile: Profile, recorded: RecordedObjects) -> LineTable:
-    """Find the inlined functions of the user's own code, where that takes little time.
+    """Find the inlined functions of the user's own code, if that takes little time.
 
-    Only images with debug information of their own are read, the smallest first, until they are
+    Only images with their own debug information are read, the smallest first, up to
     LARGEST_INLINED_BYTES together.
     """
     own = is_own_object(profile) & (profile.objects.kind == KIND_ELF)
@@ -93,13 +93,10 @@ def _has_own_lines(image: ElfImage) -> bool:
 def describe_lines(
     profile: Profile, recorded: RecordedObjects, chosen: NDArray[np.bool_] | None = None
 ) -> LineTable:
-    """Find the source line of locations, through inlined functions.
+    """Find the source lines of a profile's locations, through inlined functions.
 
-    Each image's debug information is read once, each distinct address in it looked up once.
-
-    Args:
-        profile: whose locations they are.
-        chosen: bool[l] which locations; None for all.
+    Each image's debug information is read once, and each distinct address in it looked up once.
+    `chosen` bool[l] selects locations; None for all.
     """
     lines = _Found(LineTableBuilder(), {}, {})
     by_file: dict[FileIdentity, list[_Wanted]] = {}
@@ -141,7 +138,7 @@ def _look_up(
         frames = select_frames(found, np.searchsorted(distinct, one.address))
         recorded.keep_frames(one.row, profile.locations.address.take(one.hit), frames, note)
         _add(lines, one.row, one.hit, frames, note)
-        if one.found.file.modified_ns:  # of a file in an archive it is not known
+        if one.found.file.modified_ns:  # unknown for a file in an archive
             lines.built_ns[one.row] = one.found.file.modified_ns
 
 
@@ -181,11 +178,7 @@ def _wanted(
 
 
 def kernel_with_lines(options: SymbolOptions, cache: SymbolCache | None) -> KernelImage | str:
-    """Find the vmlinux that -L gives, else one with DWARF by the recorded kernel's build id.
-
-    Returns:
-        The image, or the reason why there is none.
-    """
+    """Find the vmlinux of -L, else one with DWARF by the recorded kernel's build id."""
     if options.kernel_image:
         kernel = open_kernel(options, cache)
         return kernel if isinstance(kernel, KernelImage) else str(kernel)
@@ -198,5 +191,5 @@ def kernel_with_lines(options: SymbolOptions, cache: SymbolCache | None) -> Kern
             path = os.fsdecode(found.file.path)
             kernel = open_kernel(replace(options, kernel_image=path, system_map=None), cache)
             if isinstance(kernel, KernelImage):
-                return replace(kernel, found=found)  # with the rights of where it came from
+                return replace(kernel, found=found)  # which has the rights of its source
     return NO_IMAGE

@@ -1,4 +1,4 @@
-"""Which recorded object each object row of a profile is, for code that goes back to its files."""
+"""The recorded objects of a profile's object rows, for code that reads their files again."""
 
 from __future__ import annotations
 
@@ -40,18 +40,17 @@ if TYPE_CHECKING:
 
 
 class RecordedObjects(Record):
-    """Which recorded object each object row of a profile is, and where its image is found.
+    """The recorded objects of a profile's object rows, and the finders of their files.
 
     Attributes:
         keys: by object row; parts of an object (kernel modules) have none.
-        pids: by object row, processes that had it mapped.
-        options: what naming knows of the recording.
+        pids: processes that had it mapped, by object row.
         symbolizer: finds their files and names addresses in them.
         lines: finds source lines in them.
-        answers: of the archive that the recording is, None for a mere recording.
-        collector: keeps for an archive what is found; None to keep nothing.
-        announce: called with how far it is.
-        named_by: by path of a source file, the users whose word it is.
+        answers: of the archive; None if the recording is none.
+        collector: collects answers for an archive; None to collect none.
+        announce: called with the progress.
+        named_by: the users who named a source file, by its path.
     """
 
     keys: dict[int, ObjectKey]
@@ -69,7 +68,7 @@ class RecordedObjects(Record):
         return self.symbolizer.images.find(self.keys[row], self.pids[row])
 
     def prepare_frames(self, images: Iterable[tuple[int, FoundImage]]) -> None:
-        """Read the debug information of images of object rows, on all processors."""
+        """Read the debug information of images of object rows, on all CPUs."""
         images = list(images)
         self.symbolizer.images.find_all(
             [
@@ -93,7 +92,7 @@ class RecordedObjects(Record):
         return debug
 
     def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:
-        """Find source lines of addresses in an object, and a note on what is missing."""
+        """Find source lines of addresses in an object, and a note on missing ones."""
         if self.answers is not None:
             return archived_frames(self.answers, self.keys[row], svma)
         frames, note = self.frames_here(row, found, svma)
@@ -101,12 +100,12 @@ class RecordedObjects(Record):
         return frames, note
 
     def jit_code(self, row: int) -> JitCode | None:
-        """Return the code that a jitdump file describes for an object row, None without."""
+        """Return the code of an object row in a jitdump file, None if there is none."""
         key = self.keys.get(row)
         return self.options.jit_code.get(key.path) if key else None
 
     def jit_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
-        """Find source lines in JIT code, and functions inlined there if its writer says so."""
+        """Find source lines in JIT code, and inlined functions that its writer describes."""
         code = self.jit_code(row)
         if code is None:
             return no_frames(len(address))
@@ -115,7 +114,7 @@ class RecordedObjects(Record):
         return frames
 
     def runtime_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
-        """Find lines in a source file of a runtime's functions, as the recording has them."""
+        """Find lines in a source file of a runtime's functions, which the recording has."""
         key, code = self.keys.get(row), self.options.runtimes
         if key is None or code is None:
             return no_frames(len(address))
@@ -126,18 +125,18 @@ class RecordedObjects(Record):
     def frames_here(
         self, row: int, found: FoundImage, svma: NDArray[np.uint64]
     ) -> tuple[Frames, str]:
-        """Find them in the files of this machine, and keep nothing."""
+        """Find source lines in the files of this machine, and collect nothing."""
         frames, note = self.lines.frames(found, partial(self._debug_file, row, found), svma)
         self.add_namer(frames, self.lines.named_by(found))
         return frames, note
 
     def add_namer(self, frames: Frames, uid: int) -> None:
-        """Remember whose word the paths of source files in frames are."""
+        """Remember the user who named the source files in frames."""
         for path in frames.files:
             self.named_by.setdefault(path, set()).add(uid)
 
     def keep_frames(self, row: int, address: NDArray[np.uint64], frames: Frames, note: str) -> None:
-        """Keep the frames of addresses for an archive, if one is being made."""
+        """Collect the frames of addresses for an archive, if one is being made."""
         if self.collector is not None:
             self.collector.add_frames(self.keys[row], address, frames, note)
 
@@ -153,7 +152,7 @@ class RecordedObjects(Record):
         return texts
 
     def owner(self, profile: Profile, row: int) -> Owner:
-        """Return what an archive knows an object row by."""
+        """Return the `Owner` of an object row's addresses in an archive."""
         if row in self.keys:
             return owner_of(self.keys[row], self.pids[row])
         path = profile.objects.path[row] if row >= 0 else ""
@@ -167,11 +166,9 @@ def recorded_objects(
     symbolizer: Symbolizer,
     options: SymbolOptions,
 ) -> RecordedObjects:
-    """Pair object rows of a profile with what was placed there.
+    """Return the recorded objects of a profile.
 
-    Args:
-        object_rows: i32[k] profile row of each of `placement.keys`, -1 for none.
-        symbolizer: what named them.
+    `object_rows` i32[k] has the profile's row of each of `placement.keys`, -1 for none.
     """
     placed = [(int(object_rows[at]), at) for at in np.flatnonzero(object_rows >= 0).tolist()]
     return RecordedObjects(

@@ -1,7 +1,7 @@
 """Names of kernel functions → why the CPU was in the kernel.
 
-An `EntryPoint` is a function through which the kernel is entered. Some hand on (dispatchers of
-system calls, of interrupts, of softirqs): the function that they call gives the entry reason. The
+An `EntryPoint` is a function through which the kernel is entered. Some are dispatchers (of system
+calls, of interrupts, of softirqs): the function that they call determines the entry reason. The
 names are those of Linux 4.18 to 6.18 on x86-64 and arm64.
 
 Source, of Linux 6.18 unless a version is given:
@@ -35,7 +35,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Container
 
-# They call the system call's function, or jump to it: then its own function has their place.
+# They call the system call's function, or jump to it; then this has their place in the chain.
 CALL_DISPATCHERS = """
     do_syscall_64 x64_sys_call x32_sys_call ia32_sys_call do_fast_syscall_32 __do_fast_syscall_32
     do_int80_syscall_32 do_int80_emulation int80_emulation do_SYSENTER_32 do_syscall_32_irqs_on
@@ -70,7 +70,7 @@ IDLE_LOOPS = """
     cpu_do_idle psci_enter_idle_state xen_safe_halt default_enter_idle
 """
 SIGNALS = "arch_do_signal_or_restart arch_do_signal do_signal"
-# Tasks that begin at another function than kthread() and have no program in user space (yet).
+# Tasks that begin at another function than kthread() and have no user-space program (yet).
 THREADS = {
     "io_wq_worker": "io_uring worker",
     "io_wqe_worker": "io_uring worker",
@@ -79,10 +79,9 @@ THREADS = {
     "call_usermodehelper_exec_async": "usermode helper",
 }
 
-# A chain ends at once if the stack is being changed under the unwinder: between two
-# tasks (``arch/x86/kernel/process_64.c`` __switch_to()), and on the way into and out of exceptions
-# and, more rarely, interrupts. Only a counter that interrupts also where interrupts are masked
-# sees these places.
+# The unwinder ends a chain at once while the stack is being changed: between two tasks
+# (``arch/x86/kernel/process_64.c`` __switch_to()), and at entry to and exit from exceptions and,
+# more rarely, interrupts. Only counters that use non-maskable interrupts sample these places.
 SWITCHES = """
     __switch_to __switch_to_asm __switch_to_xtra save_fpregs_to_fpstate switch_fpu_finish
     native_load_tls native_load_sp0 native_load_gs_index __rdgsbase_inactive __wrgsbase_inactive
@@ -94,7 +93,7 @@ TRAP_PATHS = """
     paranoid_exit
 """
 
-# Those of idtentry.h are their own names with blanks, but for the ones here.
+# Exceptions of idtentry.h that are not listed here have their own names, with blanks.
 EXCEPTIONS = {
     "int3": "breakpoint",
     "debug_kernel": "debug",
@@ -153,7 +152,7 @@ ARM64_CLASS = r"el[01]_(\w+)"
 ARM64_ERROR = r"el[01][th]?(?:_\d\d)?_error(?:_handler)?"
 ARM64_IRQ = r"_{0,2}el[01][th]?(?:_\d\d)?_(?:irq|fiq)(?:_handler|_compat|_naked)?"
 
-# By the function's name without sysvec_ and _interrupt; others are their own names with blanks.
+# By the function's name without sysvec_ and _interrupt; others have their own names, with blanks.
 VECTORS = {
     "apic_timer": "local timer",
     "call_function_single": "function call",
@@ -197,11 +196,11 @@ AROUND_HANDLER = (
     r"__x86_|srso_|retbleed_|gic_|_raw_spin"
 )
 
-# As softirq_to_name[] has them. An action that ends with a call jumps there, and that function has
-# its place in the chain. The unlock functions are frequent there: samples that were due while
-# interrupts were masked arrive as these unmask them. hrtimer_run_softirq() ends with the first,
-# __run_timer_base() (before 6.9, __run_timers()) with the second. No other action ends so, and
-# handle_softirqs() itself calls neither.
+# Names of softirq_to_name[]. An action that ends with a call jumps there, and the called function
+# has its place in the chain. The unlock functions are frequent there: samples that were due while
+# interrupts were masked arrive when these unmask them. hrtimer_run_softirq() ends with
+# _raw_spin_unlock_irqrestore(), __run_timer_base() (before 6.9, __run_timers()) with
+# _raw_spin_unlock_irq(). No other action ends so, and handle_softirqs() calls neither.
 SOFTIRQS = {
     "tasklet_hi_action": "HI",
     "run_timer_softirq": "TIMER",
@@ -233,11 +232,11 @@ SOFTIRQS = {
 
 # Functions of system calls. Source: SYSCALL_DEFINEx() and arch/*/include/asm/syscall_wrapper.h.
 CALL = r"(?:__(?:x64|ia32|arm64|s390x?|riscv|se|do)_(?:compat_)?sys_|(?:compat_)?SyS_|C_SYSC_)(\w+)"
-# All that fits CALL, EXCEPTION, VECTOR or one of arm64's has one of these in it.
+# Each name that matches CALL, EXCEPTION, VECTOR or a pattern of arm64 contains one of these.
 IN_EVERY_PATTERN = r"sys_|SyS_|SYSC_|exc_|sysvec_|el[01]"
 # Targets of calls whose function only calls another.
 IMPLEMENTATION = r"(?:ksys_|__sys_|do_sys_|sys_|kernel_|__do_|do_)(\w+)"
-# Functions and stems whose call has another name in user space.
+# Functions and stems whose system call has another name in user space.
 CALLS = {
     "newstat": "stat",
     "newlstat": "lstat",
@@ -274,7 +273,7 @@ AROUND_CALL = (
 
 
 class EntryReason(NamedTuple):
-    """Why the CPU was in the kernel: an ENTRY_REASON_*, and which of its kind."""
+    """Why the CPU was in the kernel: an ENTRY_REASON_*, and a name such as the system call's."""
 
     kind: int
     name: str = ""
@@ -284,12 +283,13 @@ class EntryPoint(NamedTuple):
     """The meaning of a function in a chain.
 
     Attributes:
-        entry_reason: if the function called by it says nothing.
-        hands_on: whether the function called by it may say more, see `entry_reason_of_called`.
+        entry_reason: its reason, unless the function that it calls has one.
+        is_dispatcher: whether the function that it calls may have one, see
+            `entry_reason_of_called`.
     """
 
     entry_reason: EntryReason
-    hands_on: bool = False
+    is_dispatcher: bool = False
 
 
 NO_ENTRY_REASON = EntryReason(ENTRY_REASON_NONE)
@@ -297,9 +297,9 @@ UNCLASSIFIED = EntryReason(ENTRY_REASON_UNCLASSIFIED)
 UNRECORDED = EntryReason(ENTRY_REASON_UNRECORDED)
 IDLE = EntryReason(ENTRY_REASON_IDLE)
 KERNEL_THREAD = EntryReason(ENTRY_REASON_KERNEL_THREAD)  # its name is the thread's
-# In brackets: time of calls, though of none that has a name.
+# In brackets: time of system calls without a name.
 NEW_TASK = EntryReason(ENTRY_REASON_SYSCALL, "(new task)")
-# A wait that began outside of a system call, if nothing says more.
+# A wait that began outside of a system call, if nothing more is known.
 OUTSIDE_OF_CALLS = EntryReason(ENTRY_REASON_EXCEPTION, "page fault")
 _TASK_SWITCH = EntryReason(ENTRY_REASON_SYSCALL, "(task switch)")
 _CALL_PATH = EntryReason(ENTRY_REASON_SYSCALL, "(entry and exit)")
@@ -311,14 +311,14 @@ _BY_NAME: dict[str, EntryPoint] = {
     name: entry
     for known, entry in (
         (CALL_PATHS, EntryPoint(_CALL_PATH)),
-        (CALL_DISPATCHERS, EntryPoint(_CALL_PATH, hands_on=True)),
+        (CALL_DISPATCHERS, EntryPoint(_CALL_PATH, is_dispatcher=True)),
         ("emulate_vsyscall", EntryPoint(EntryReason(ENTRY_REASON_SYSCALL, "(vsyscall)"))),
         ("task_work_run", EntryPoint(EntryReason(ENTRY_REASON_SYSCALL, "(task_work_run)"))),
         ("ret_from_fork ret_from_fork_asm", EntryPoint(NEW_TASK)),
         (SIGNALS, EntryPoint(EntryReason(ENTRY_REASON_EXCEPTION, "signal"))),
         (IRQ_PATHS, EntryPoint(_IRQ_PATH)),
-        (IRQ_DISPATCHERS, EntryPoint(_IRQ_PATH, hands_on=True)),
-        (SOFTIRQ_DISPATCHERS, EntryPoint(_SOFTIRQ_PATH, hands_on=True)),
+        (IRQ_DISPATCHERS, EntryPoint(_IRQ_PATH, is_dispatcher=True)),
+        (SOFTIRQ_DISPATCHERS, EntryPoint(_SOFTIRQ_PATH, is_dispatcher=True)),
         ("kthread", EntryPoint(KERNEL_THREAD)),
         (IDLE_LOOPS, EntryPoint(IDLE)),
     )
@@ -338,28 +338,27 @@ _WITHOUT_OUTER_FRAMES |= dict.fromkeys(TRAP_PATHS.split(), _TRAP_PATH)
 
 
 def entry_point(function: str) -> EntryPoint | None:
-    """Return what a kernel function says of why the kernel was entered, None if nothing."""
-    function = function.partition(".")[0]  # what the compiler adds: .isra.0, .constprop.0
+    """Return the entry point that a kernel function is, None if it is none."""
+    function = function.partition(".")[0]  # without the compiler's .isra.0, .constprop.0
     known = _BY_NAME.get(function)
     if known is not None:
         return known
-    if not re.search(IN_EVERY_PATTERN, function):
-        return None  # as of most of the thousands of functions that a kernel spends time in
+    if not re.search(IN_EVERY_PATTERN, function):  # faster for most functions
+        return None
     entry_reason = _call(function) or _exception(function) or _interrupt(function)
     return EntryPoint(entry_reason) if entry_reason else None
 
 
 def entry_reason_of_place(function: str) -> EntryReason | None:
-    """Return what the function that was hit says where a chain has no more to say."""
+    """Return the entry reason by the hit function alone, for chains without outer frames."""
     return _WITHOUT_OUTER_FRAMES.get(function.partition(".")[0])
 
 
 def entry_reason_of_called(entry: EntryPoint, function: str, calls: Container[str]) -> EntryReason:
-    """Return the entry reason that a function names if an entry point calls it.
+    """Return the entry reason of a dispatcher that calls a function.
 
-    Args:
-        calls: names of the machine's system calls. A function that is none of them is a leaf of
-            the dispatcher, or was jumped to by a call whose own frame is gone.
+    `calls` are the machine's system calls. A function that is none of them is a leaf of the
+    dispatcher, or the target of a jump from a system call's function, whose frame is gone.
     """
     function = function.partition(".")[0]
     if not function:

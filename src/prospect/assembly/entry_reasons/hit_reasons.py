@@ -1,10 +1,10 @@
 """Why the CPU was in the kernel: from call chains to the entry reasons of a profile's hits.
 
-`label_samples` looks at the chains: the innermost entry point of a chain decides. An interrupt
-within a system call is an interrupt, a page fault while a system call copies its arguments is an
-exception. Each distinct address is named once; all else is whole columns. `with_entry_reasons`
-turns the labels of hits into the `EntryReasonTable`: what a chain does not say, the process or the
-function that was hit may.
+`label_samples` finds the innermost entry point of each chain. So an interrupt within a system call
+is an interrupt, and a page fault while a system call copies its arguments is an exception. Each
+distinct address is named once; everything else is whole columns. `with_entry_reasons` turns the
+labels of hits into the `EntryReasonTable`; if a chain has no entry point, the process or the hit
+function may determine the reason.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ NO_CHAIN = 0  # samples outside the kernel, and those without a kernel chain
 SILENT = 1  # samples whose kernel chain has no entry point
 _OWN_STATES = 2
 _MOST_LABELS = 1 << 16
-# Without a chain, interrupts would be seen only at their very entry: better none than those few.
+# Without a chain, interrupts would appear at their entry only: these few would mislead.
 _SURE_KINDS = (ENTRY_REASON_SYSCALL, ENTRY_REASON_EXCEPTION, ENTRY_REASON_IDLE)
 _PER_CPU = re.compile(r"/\d+$")
 _WORKER = "kworker/"
@@ -72,7 +72,7 @@ class SampleEntryReasons(Record):
 
     Attributes:
         label: u16[n] row of `entry_reasons`; None if no sample has a chain: all are NO_CHAIN.
-        entry_reasons: of NO_CHAIN, of SILENT, and those that chains have.
+        entry_reasons: those of NO_CHAIN, of SILENT, and of chains.
     """
 
     label: NDArray[np.uint16] | None
@@ -82,25 +82,25 @@ class SampleEntryReasons(Record):
 class _Names(Record):
     """Entry reasons by the names of the chains' addresses.
 
-    A sample's *state* is NO_CHAIN, SILENT, the entry point that its chain has innermost, or a pair:
-    an entry point that hands on, and the function called by it.
+    A sample's *state* is NO_CHAIN, SILENT, the innermost entry point of its chain, or a pair: a
+    dispatcher, and the function that it calls.
 
     Attributes:
-        functions: names by number; the first is "", of addresses without a name, and so is the
-            last, of context words.
+        functions: names by number; the first is "", for addresses without a name, and so is the
+            last, for context words.
         points: distinct entry points.
-        handing: rows of `points`: those that hand on.
-        state: i32[f] by function: of chains that have it innermost; NO_CHAIN if no entry point.
-        pair: i32[f] by function: the state of its pair with function 0; -1 if it does not hand on.
+        dispatchers: rows of `points`.
+        state: i32[f] state of chains with this innermost function; NO_CHAIN if no entry point.
+        pair: i32[f] state of the pair of this function and function 0; -1 if no dispatcher.
         addresses: all words of the chains.
         function: i32[k + 1] number of the function of each of `addresses`; the last is 0.
-        entries: those of the addresses that are in entry points, and the context words.
+        entries: the addresses in entry points, and the context words.
         entry_function: i32[e] the same of `entries`.
     """
 
     functions: list[str]
     points: list[EntryPoint]
-    handing: list[int]
+    dispatchers: list[int]
     state: NDArray[np.int32]
     pair: NDArray[np.int32]
     addresses: WordSet
@@ -111,7 +111,7 @@ class _Names(Record):
     @property
     def states(self) -> int:
         """Number of possible states."""
-        return _OWN_STATES + len(self.points) + len(self.handing) * len(self.functions)
+        return _OWN_STATES + len(self.points) + len(self.dispatchers) * len(self.functions)
 
     def entry_reason(self, state: int, calls: Container[str]) -> EntryReason:
         """Return the meaning of a state other than NO_CHAIN and SILENT."""
@@ -120,16 +120,16 @@ class _Names(Record):
             return self.points[state - _OWN_STATES].entry_reason
         point, function = divmod(pair, len(self.functions))
         return entry_reason_of_called(
-            self.points[self.handing[point]], self.functions[function], calls
+            self.points[self.dispatchers[point]], self.functions[function], calls
         )
 
 
 def label_samples(samples: Samples, resolve: Resolve, machine: str) -> SampleEntryReasons:
-    """Find out why each kernel sample was in the kernel.
+    """Find the entry reason of each kernel sample.
 
     Args:
         resolve: names kernel addresses, u64[k].
-        machine: of the kernel, as uname(2) has it: whose system calls have which names.
+        machine: of uname(2), for the names of system calls.
     """
     if samples.chain is None:
         return SampleEntryReasons(None, [NO_ENTRY_REASON, UNCLASSIFIED])
@@ -161,13 +161,13 @@ def _read_names(addresses: WordSet, resolve: Resolve) -> _Names:
     pair = np.full(len(functions), -1, np.int32)
     rows = _entry_points(found)
     points = list(dict.fromkeys(rows.values()))
-    handing = [row for row, point in enumerate(points) if point.hands_on]
+    dispatchers = [row for row, point in enumerate(points) if point.is_dispatcher]
     for number, point in rows.items():
         row = points.index(point)
         state[number] = _OWN_STATES + row
-        if point.hands_on:
+        if point.is_dispatcher:
             first = _OWN_STATES + len(points)
-            pair[number] = first + handing.index(row) * len(functions)
+            pair[number] = first + dispatchers.index(row) * len(functions)
     function = np.concatenate(
         (found.named.function + 1, np.full(contexts, len(functions) - 1), [0])
     ).astype(np.int32)
@@ -175,7 +175,7 @@ def _read_names(addresses: WordSet, resolve: Resolve) -> _Names:
     return _Names(
         functions=functions,
         points=points,
-        handing=handing,
+        dispatchers=dispatchers,
         state=state,
         pair=pair,
         addresses=addresses,
@@ -188,7 +188,7 @@ def _read_names(addresses: WordSet, resolve: Resolve) -> _Names:
 def _entry_points(found: Resolution) -> dict[int, EntryPoint]:
     """Return the functions that are entry points, by number (their row and 1).
 
-    Entry points are never in modules, nor in BPF programs, which people name as they like.
+    Entry points are never in modules, nor in BPF programs, which may have any names.
     """
     named = found.named
     known = {}
@@ -208,16 +208,16 @@ def _states(frames: ChainFrames, names: _Names) -> NDArray[np.int32]:
     sample, place, function = _innermost_entries(frames, names)
     state[sample] = names.state.take(function)
     pair = names.pair.take(function)
-    hands_on = (pair >= 0) & (place > frames.start.take(sample))
-    called = frames.words.take(place[hands_on] - 1)
-    state[sample[hands_on]] = pair[hands_on] + names.function.take(names.addresses.find(called))
+    has_called = (pair >= 0) & (place > frames.start.take(sample))
+    called = frames.words.take(place[has_called] - 1)
+    state[sample[has_called]] = pair[has_called] + names.function.take(names.addresses.find(called))
     return state
 
 
 def _innermost_entries(
     frames: ChainFrames, names: _Names
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Return the samples that have an entry, the place of each's innermost, and its function."""
+    """Return the samples with an entry point, the place of the innermost one, and its function."""
     may_be_entry = names.entries.may_hold(frames.words)
     places = np.flatnonzero(may_be_entry)
     places_before = np.zeros(len(may_be_entry) + 1, np.int32)
@@ -226,7 +226,7 @@ def _innermost_entries(
     candidate = places_before.take(frames.start.take(sample))
     behind = places_before.take(frames.end.take(sample))
     found = []
-    # One round for nearly all samples; another for each word that only has the hash of an entry.
+    # One round for nearly all samples; one more for each word that has the hash of an entry.
     while len(sample):
         is_left = candidate < behind
         sample, candidate, behind = sample[is_left], candidate[is_left], behind[is_left]
@@ -251,7 +251,7 @@ def with_entry_reasons(
     Args:
         profile: its `entry_reasons` and `hits.entry_reason_index` are replaced.
         label: u16[h] row of `of_chains`.
-        of_chains: what the chains say; NO_CHAIN and SILENT are its first rows.
+        of_chains: the entry reasons by chains; NO_CHAIN and SILENT are its first rows.
     """
     hits = profile.hits
     rows = np.flatnonzero(hits.mode == CPUMODE_KERNEL)
@@ -284,7 +284,7 @@ def with_entry_reasons(
 def _facts_of_processes(
     profile: Profile, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return of each of these hits the pid, i32, and whether its process is a kernel thread."""
+    """Return the pid of each of these hits, i32, and whether its process is a kernel thread."""
     # A row of -1, no process, takes the last entry.
     pid = np.append(profile.processes.pid, np.int32(-1))
     is_kthread = np.append(profile.processes.is_kernel_thread, False)
@@ -297,7 +297,7 @@ def _marked(entry_reasons: Sequence[EntryReason], wanted: EntryReason) -> NDArra
 
 
 def _thread_name(comm: str) -> str:
-    """Return what threads of one kind have in common: their name without the CPU's number."""
+    """Return the common name of threads of one kind, without the CPU's number."""
     if comm.startswith(_WORKER):
         return _WORKER[:-1]
     return _PER_CPU.sub("", comm)
@@ -310,11 +310,9 @@ def _function_rows(profile: Profile, hits: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _entry_reasons_of_places(profile: Profile, places: list[int]) -> list[EntryReason]:
-    """Return why the kernel was entered where only the function that was hit can say.
+    """Return entry reasons by the hit functions alone.
 
-    Args:
-        profile: whose functions are meant.
-        places: rows of functions, -1 for none, times two, and one more for those with a chain.
+    `places` are rows of functions, -1 for none, times two, plus one for those with a chain.
     """
     functions, objects = profile.functions, profile.objects
     hit = {one >> 1 for one in places if one >= 0}
@@ -345,7 +343,7 @@ def _table(
 ) -> tuple[EntryReasonTable, NDArray[np.int32]]:
     """Keep the entry reasons that occur, each once, after ENTRY_REASON_NONE; return their rows.
 
-    `of_others` says whether there are hits outside the kernel, which are NO_CHAIN.
+    `of_others` is whether there are hits outside the kernel, which are NO_CHAIN.
     """
     is_met = np.zeros(len(entry_reasons), np.bool_)
     is_met[entry_reason] = True

@@ -1,8 +1,8 @@
-"""Events and recording → events in which JIT code is mapped, and what names that code.
+"""Events and recording → events with mappings of JIT code, and the names of that code.
 
-Mappings show which process logs its code to which jitdump file. The code of a dump is a mapping at
-the time that the dump gives, so that addresses which are used again and code that is moved are told
-apart (`spaces.code_loads`).
+Mappings of jitdump files show which process logs its code to which file. The code in a dump becomes
+mappings with the times in the dump, so that reused addresses and moved code are distinguished
+(`spaces.code_loads`).
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ _NEVER_NS = (1 << 64) - 1
 
 
 class JitRecords(Record):
-    """JIT code by a recording and the files next to it.
+    """The JIT code of a recording.
 
     Attributes:
-        events: with the code mapped.
-        code: by name of those mappings, the jitdump file's code.
-        maps: by process id, the map files that the recording holds.
-        dumps: by process id, the jitdump files that were read, without those that it holds.
-        pids: processes that wrote a file with names of JIT code, as far as the recording says.
-        jvm_pids: processes of JVMs that were read.
-        notes: about what was not used.
+        events: with mappings of the code.
+        code: of jitdump files, by the names of those mappings.
+        maps: map files in the recording, by process id.
+        dumps: jitdump files of this machine, by process id.
+        pids: processes that wrote a file with names of JIT code, as far as the recording shows.
+        jvm_pids: processes of JVMs whose code was recorded.
+        notes: about files that were not used.
     """
 
     events: Events
@@ -79,7 +79,7 @@ class JitRecords(Record):
 
 
 class _Marker(Record):
-    """A mapping of a jitdump file: from when to when which process logs to it."""
+    """A mapping of a jitdump file: the process logs to it from this row of mappings to `end_ns`."""
 
     row: int
     pid: int
@@ -92,9 +92,7 @@ def find_jit_code(
 ) -> JitRecords:
     """Read the jitdump files of a recording's processes and map their code.
 
-    Args:
-        recorded_until: the recording's end, in seconds since the epoch; 0 for unknown.
-        budget: what all files of names may cost together.
+    `recorded_until` is the recording's end in seconds since the epoch, 0 for unknown.
     """
     copies = recorded_copies(info.extras)
     markers = _markers(events)
@@ -149,7 +147,7 @@ def find_jit_code(
 
 
 def _is_anonymous(events: Events) -> NDArray[np.bool_]:
-    """bool[n]: which of the names of mappings are of memory without a file."""
+    """Return bool[n] which of the names are those of mappings without a file."""
     is_anonymous = np.zeros(len(events.names), np.bool_)
     for row in _mapped_names(events):
         is_anonymous[row] = classify(events.names[row]) == KIND_ANON
@@ -157,7 +155,7 @@ def _is_anonymous(events: Events) -> NDArray[np.bool_]:
 
 
 def _mapped_names(events: Events) -> list[int]:
-    """Return the names that mappings have: of tasks there may be millions more."""
+    """Return the rows of the names of mappings; there may be millions of other names, of tasks."""
     return [row for row in distinct(events.mmaps.name).tolist() if row >= 0]
 
 
@@ -201,7 +199,7 @@ def _markers(events: Events) -> list[_Marker]:
 
 
 def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Marker, HotspotCode]]:
-    """Read what was recorded of sampled JVMs, with the mapping of the library of each."""
+    """Read the recorded code of sampled JVMs, with the mapping of each one's library."""
     if jvms:
         sampled = set(distinct(events.samples.task & np.uint64(0xFFFF_FFFF)).tolist())
         jvms = [jvm for jvm in jvms if jvm[0] in sampled]
@@ -214,7 +212,7 @@ def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Mar
     pids = mmaps.pid.take(rows).tolist()
     found = []
     for pid, code in read_jvms(jvms):
-        # If a process ran several programs, the one whose library was mapped when it was read.
+        # If a process ran several programs, the one that ran when its code was read.
         opened_ns = code.dump.opened_ns
         mine = [
             (row, end_ns)
@@ -227,21 +225,20 @@ def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Mar
     return found
 
 
-# What `read_jvms` returned last, by name and content: a session asks for each window, and most JVMs
-# have no new code then.
+# The last results of `read_jvms`, by name and content: a session calls it for each window, and most
+# JVMs have no new code.
 _known_jvms: dict[tuple[bytes, str], HotspotCode] = {}
 
 
 def read_jvms(jvms: list[tuple[int, str]]) -> list[tuple[int, HotspotCode]]:
-    """Read recorded code of JVMs that has changed since the last call.
+    """Read recorded code of JVMs, if it has changed since the last call.
 
     Args:
-        jvms: process id and records of each, as `JitCopies` has them.
+        jvms: process id and records of each, as in `JitCopies`.
 
     Returns:
-        Process id and code of those that have any, in their order.
+        Process id and code of those that have any.
     """
-    # Only here is there code of a JVM to parse.
     from prospect.symbols.jit.hotspot_code import read_hotspot  # noqa: PLC0415 - few recordings have any
 
     found = []
@@ -262,9 +259,9 @@ def read_jvms(jvms: list[tuple[int, str]]) -> list[tuple[int, HotspotCode]]:
 
 
 def _next_execs(tasks: Tasks, pid: NDArray[np.int32], order: NDArray[np.int64]) -> list[int]:
-    """Return when each of these processes runs another program after a place of the recording.
+    """Return the time of the first exec of each process after a place of the recording.
 
-    The earliest time of its execs there counts, however many those are: all are passed over once.
+    All execs are read once.
     """
     execs = np.flatnonzero((tasks.kind == TASK_EXEC) & np.isin(tasks.pid, pid))
     of_pid = np.concatenate((tasks.pid.take(execs), pid))
@@ -297,7 +294,7 @@ def _is_monotonic(info: RecordingInfo) -> bool:
 
 
 class _Clock(NamedTuple):
-    """By how much a dump's times are too late, or why they cannot be used."""
+    """How far a dump's times are ahead, or why they cannot be used."""
 
     shift_ns: int = 0
     trouble: str = ""
@@ -320,7 +317,7 @@ def _clock(
 
 
 def _reservations(path: bytes, code: JitCode, clock: _Clock) -> Iterator[str]:
-    """Say how far a dump can be relied on."""
+    """Yield sentences about the limits of a dump."""
     if code.dump.damage:
         yield f"{_shown(path)} was read in part: {code.dump.damage}."
     if clock.trouble:
@@ -331,9 +328,9 @@ def _reservations(path: bytes, code: JitCode, clock: _Clock) -> Iterator[str]:
 
 
 def _touched_addresses(samples: Samples) -> NDArray[np.uint64] | None:
-    """Return the distinct addresses that may be asked for, ascending; None for any."""
+    """Return the distinct addresses that need names, ascending; None for unknown ones."""
     if samples.user is not None:
-        return None  # unwinding finds more than the samples hold
+        return None  # unwinding finds addresses that are not in the samples
     user = samples.mode & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
     parts = [samples.ip[user]]
     if samples.chain is not None:
@@ -349,10 +346,7 @@ def _loads(
     touched: NDArray[np.uint64] | None,
     clock: _Clock,
 ) -> CodeLoads:
-    """Lay out a dump's loads and moves in time, without those that no sample is in.
-
-    Rows that are left out cover no address that is asked for, so that nothing changes.
-    """
+    """Return a dump's loads and moves with times, without those that no sample is in."""
     dump = code.dump
     time_ns = np.concatenate((dump.time_ns, dump.moved_ns))
     start = np.concatenate((dump.address, dump.moved_to))
@@ -364,11 +358,11 @@ def _loads(
         kept &= np.searchsorted(touched, start + length) > first
     begin_ns = events.mmaps.time_ns[marker.row]
     if not clock.trouble:
-        # Modulo 2**64: what is far outside of the recording stays so.
+        # Modulo 2**64: times far outside of the recording stay so.
         time_ns -= np.uint64(clock.shift_ns % (1 << 64))
         kept &= time_ns < np.uint64(marker.end_ns)
         time_ns = np.maximum(time_ns, begin_ns)
-    # The order of the file, moves behind loads of the same time, as far as times show it.
+    # By time, else in the order of the file, moves after loads.
     rows = np.flatnonzero(kept)
     rows = rows.take(np.argsort(time_ns.take(rows), kind="stable"))
     return CodeLoads(
@@ -388,7 +382,7 @@ def _shown(path: bytes) -> str:
 
 
 class JitCopies(Record):
-    """Map and jitdump files by process id; process id and records of JVMs, as they are packed."""
+    """Map and jitdump files by process id; process id and packed records of JVMs."""
 
     maps: dict[int, tuple[MapCopy, ...]] = field(default_factory=dict)
     dumps: dict[int, bytes] = field(default_factory=dict)
@@ -396,7 +390,7 @@ class JitCopies(Record):
 
 
 def recorded_copies(extras: dict[str, Any]) -> JitCopies:
-    """Unpack what the recorder copied (docs/recording.md), as anybody may have written it."""
+    """Unpack the recorder's copies (docs/recording.md), which may come from any writer."""
     listed = extras.get("jit_files")
     copies = JitCopies()
     left = MOST_COPIED_FILE_BYTES

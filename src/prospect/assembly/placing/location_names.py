@@ -1,7 +1,7 @@
 """Placed addresses → locations with names: each address is named once.
 
-The recording's description of its machine decides which `Symbolizer` names them: that of this
-machine, of an archive, or one that keeps names.
+The kind of the recording determines the `Symbolizer`: that of this machine, of an archive, or one
+that keeps names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
-    """Return the recording as it was, and what its archive says; None without."""
+    """Return the recording before it became an archive, and the archive's answers, if any."""
     if not info.archive:
         return info, None
     from prospect.archived.archive_format import decode as decode_archive  # noqa: PLC0415 - rarely needed
@@ -61,9 +61,9 @@ def make_symbolizer(
     collector: Collector | None,
     kept: KeptNames | None = None,
 ) -> Symbolizer:
-    """Return what names addresses: this machine, or what the archive has of another.
+    """Return the symbolizer of this machine or of an archive.
 
-    `kept` takes the names, for the next part of a live session.
+    `kept` stores the names for the next part of a live session.
     """
     if answers is not None:
         from prospect.archived.symbolizers import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
@@ -81,7 +81,7 @@ def make_symbolizer(
 
 
 def recorded_facts(info: RecordingInfo, jit: JitRecords, history: ProcessHistory) -> SymbolOptions:
-    """Return what a recording says of its machine; what a person may choose is as it comes."""
+    """Return a recording's facts about its machine, with the default choices."""
     kernel_ids = [entry.build_id for entry in info.build_ids if entry.name == KERNEL_KEY.path]
     text_address, text_symbol = _kernel_text(history)
     return SymbolOptions(
@@ -106,7 +106,7 @@ def recorded_facts(info: RecordingInfo, jit: JitRecords, history: ProcessHistory
 def _program_starts(processes: ProcessRows, info: RecordingInfo, pid: int) -> list[int]:
     """Return when the programs of a process began, the last one first.
 
-    A part of a live session knows of processes from before only what the session gives it.
+    A part of a live session gets the starts of earlier programs from the session.
     """
     starts: list[int] = processes.start_ns[processes.pid == pid][::-1].tolist()
     known = mapping_of(info.extras.get("program_starts")).get(str(pid))
@@ -116,18 +116,17 @@ def _program_starts(processes: ProcessRows, info: RecordingInfo, pid: int) -> li
 
 
 def _epoch_ns(info: RecordingInfo, events: Events) -> int:
-    """Return what is added to times of the recording to get ns since the epoch; 0: unknown."""
+    """Return the difference of ns since the epoch and times of the recording; 0: unknown."""
     started_at = number_of(info.extras.get("started_at"))
     is_time = 0 < started_at < LATEST_S
     return round(started_at * 1e9) - interval_ns(info, events)[0] if is_time else 0
 
 
 def _kernel_text(history: ProcessHistory) -> tuple[int, str]:
-    """Return where the recorded kernel was, and the symbol at that address.
+    """Return the recorded address of a kernel symbol, and the symbol.
 
-    The kernel's own mmap record is named after the symbol that it was found by, whose address is
-    its page offset. Source: ``tools/perf/util/synthetic-events.c``
-    perf_event__synthesize_kernel_mmap().
+    The name of the kernel's mmap record ends with a symbol, whose address is its page offset.
+    Source: ``tools/perf/util/synthetic-events.c`` perf_event__synthesize_kernel_mmap().
     """
     kernel = history.kernel_mappings
     for name, pgoff in zip(kernel.name.tolist(), kernel.pgoff.tolist(), strict=True):
@@ -138,7 +137,7 @@ def _kernel_text(history: ProcessHistory) -> tuple[int, str]:
 
 
 def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitObject]:
-    """Give the objects with their hits; `count` i64[h] is of the placed hits."""
+    """Return the objects that have hits; `count` i64[h] is that of the placed hits."""
     of_object = np.bincount(placement.object_index, count, len(placement.keys)).astype(np.int64)
     rows = zip(placement.keys, placement.pids, of_object.tolist(), strict=True)
     return (HitObject(key, pids, hits) for key, pids, hits in rows if hits)
@@ -147,13 +146,11 @@ def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitO
 def name_all(
     placement: Placement, symbolizer: Symbolizer, builder: TableBuilder, announce: Announce
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Name each distinct (object, address) of a placement once; `builder` takes the names.
-
-    `announce` is called with which object is named, of how many.
+    """Name each distinct (object, address) of a placement once, and add the names to `builder`.
 
     Returns:
-        The location row of every hit, and of every placed object its row in the profile, -1 for
-        those without a hit.
+        The location row of every hit, and the profile's row of every placed object, -1 for those
+        without a hit.
     """
     order, starts = placement.sorted_places()
     addresses = placement.address.take(order)

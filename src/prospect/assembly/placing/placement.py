@@ -1,8 +1,7 @@
-"""Distinct hits + address spaces → which object each hit is in, and where in that object.
+"""Distinct hits + address spaces → the object of each hit, and the address in it.
 
-An object is known by the build id of what was mapped if the recording knows it, else by device and
-inode. The records of the kernel's mappings say where modules were on the recorded machine, of which
-this one may have no listing.
+An object's identity is the build id of the mapping if the recording has it, else device and inode.
+The records of the kernel's mappings have the addresses of modules on the recorded machine.
 Source: ``perf_event__synthesize_modules_maps_cb()`` in ``tools/perf/util/synthetic-events.c``,
 ``__kmod_path__parse()`` in ``tools/perf/util/dso.c``, Linux 6.18: the record of a module has the
 path of the module's file, or its name in brackets.
@@ -20,7 +19,7 @@ from prospect.assembly.assembly_limits import MOST_PIDS
 from prospect.assembly.extras import counts_of, mapping_of, texts_of
 from prospect.assembly.stacks.chain_frames import CPUMODE_CUT
 from prospect.columns.grouping import RowsByGroup, alike, rows_by_group
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, run_starts
 from prospect.profile.model import (
     CUT_OBJECT,
     KIND_ANON,
@@ -69,19 +68,19 @@ _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
 
 
 _COMPAT_END = np.uint64(1 << 32)
-# One mapping has a record from each event: the recorder's, and that by which it reads build ids.
+# A mapping has two records: the recorder's, and that of the event by which it reads build ids.
 _SAME_MAPPING_NS = 100_000
-_LATEST_NS = np.uint64(1 << 62)  # what a damaged recording may go beyond
+_LATEST_NS = np.uint64(1 << 62)  # later times are damage
 _NO_FILE = (0, 0, 0)
 _NO_MODULES = (b"[kernel.", b"[guest.")
 
 
 class Placement(Record):
-    """Where each distinct hit is.
+    """The object and address of each distinct hit.
 
     Attributes:
         keys: the objects that were hit.
-        pids: per object, processes that had it mapped (some, not all), newest first.
+        pids: some of the processes that had each object mapped, newest first.
         object_index: i32[h] row of `keys`.
         address: u64[h] file offset for images (KIND_ELF, KIND_VDSO), as in
             `symbols.jit.jit_code` for KIND_JIT, AVMA for the others.
@@ -96,7 +95,7 @@ class Placement(Record):
 
     @property
     def is_nowhere(self) -> NDArray[np.bool_]:
-        """bool[h]: which addresses are in no object."""
+        """bool[h]: whether an address is in no object."""
         nowhere: NDArray[np.bool_] = self.object_index == _FIXED_KEYS.index(NOWHERE_KEY)
         return nowhere
 
@@ -111,16 +110,15 @@ class Placement(Record):
         )
 
     def sorted_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the hits' order by object and address, and where each object's hits begin."""
+        """Return the hits' order by object and address, and the first place of each object."""
         order = _order_by_place(self.object_index, self.address)
-        objects = self.object_index.take(order)
-        return order, np.flatnonzero(np.diff(objects, prepend=np.int32(-1)))
+        return order, run_starts(self.object_index.take(order))
 
 
 def _order_by_place(
     object_index: NDArray[np.int32], address: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Return the order by object, then address; by one packed key where both fit in it."""
+    """Return the order by object, then address; by one packed key if both fit in it."""
     low = address & _LOW_48_BITS
     if (
         len(object_index)
@@ -138,7 +136,7 @@ def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class Addresses(Record):
-    """Addresses in processes, to be placed; columns as those of `Attribution`."""
+    """Addresses in processes; the columns are those of `Attribution`."""
 
     process_row: NDArray[np.int32]
     space: NDArray[np.int32]
@@ -173,7 +171,7 @@ def place(
 
     Args:
         is_other: see `RecordedImages.is_other`.
-        runtimes: what is at addresses of runtimes' functions, None without.
+        runtimes: the functions of runtimes, None if there are none.
     """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
     fixed, object_index = _places_by_mode(hits, history)
@@ -193,7 +191,7 @@ def place(
     np.copyto(object_index, in_object, where=in_object >= 0)
     shift = np.zeros(len(runs.mapping), np.uint64)
     shift[is_mapped] = objects.shift_of_mapping.take(located)
-    # Modulo 2**64, like the kernel's own arithmetic on page offsets.
+    # Modulo 2**64, like the kernel's arithmetic on page offsets.
     address = shift.repeat(runs.length)
     address += hits.address
     mapping = runs.mapping.repeat(runs.length)
@@ -219,7 +217,7 @@ def _place_runtimes(
     object_index: NDArray[np.int32],
     first_object: int,
 ) -> list[ObjectKey]:
-    """Put what is in functions of runtimes there, in both columns; return the objects of these."""
+    """Place the hits in functions of runtimes, in both columns; return the objects of these."""
     is_theirs = is_user & code.covers(address)
     inside = address[is_theirs] - RUNTIME_BASE
     address[is_theirs] = inside
@@ -230,7 +228,7 @@ def _place_runtimes(
 def _places_by_mode(
     hits: Attribution | Addresses, history: ProcessHistory
 ) -> tuple[list[ObjectKey], NDArray[np.int32]]:
-    """Return the objects that no process maps, and i32[h] which of them each hit is in."""
+    """Return the objects that no process maps, and i32[h] the row of each hit's by its mode."""
     object_index = _ROW_OF_MODE.take(hits.mode)
     modules = find_kernel_modules(history)
     of_kernel = np.flatnonzero(hits.mode == abi.PERF_RECORD_MISC_KERNEL)
@@ -241,7 +239,7 @@ def _places_by_mode(
 
 
 class IsOther(Protocol):
-    """Whether an inode and a build id are two files; see `RecordedImages.is_other`."""
+    """Whether an inode and a build id are of different files; see `RecordedImages.is_other`."""
 
     def __call__(self, key: ObjectKey, *, is_only: bool) -> bool:
         """Return it."""
@@ -270,9 +268,9 @@ def objects_of_mappings(
 ) -> MappedObjects:
     """Identify the object of each mapping with hits.
 
-    Mappings of one file are one object. Anonymous code belongs to the program that mapped it: two
-    JITs use the same addresses for different functions. A copy of an executable's code is the
-    executable.
+    Mappings of one file are one object. Anonymous code belongs to the program that mapped it, as
+    two JITs use the same addresses for different functions. A copy of an executable's code belongs
+    to the executable.
 
     Args:
         mapping: i64[k] rows of the history's mappings, one for each located hit.
@@ -299,7 +297,7 @@ def objects_of_mappings(
         user_row = np.where(is_own & (lives.take(user_row) > 0), owner_row, user_row)
     owner, user = pid[owner_row], pid[user_row]
     objects = alike((key, np.where(is_own, owner, 0), life))
-    # In the order in which they were met.
+    # In the order of their first mappings.
     met = np.argsort(objects.row)
     number = np.empty(len(met), np.int32)
     number[met] = np.arange(len(met), dtype=np.int32)
@@ -325,7 +323,7 @@ def objects_of_mappings(
 
 
 def _lives(pid: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return for each row of the processes how many later rows have the same pid, i64[p]."""
+    """Return i64[p] the number of later rows of processes with the same pid."""
     order = np.argsort(pid, kind="stable")
     ends = np.searchsorted(pid.take(order), pid, side="right")
     lives = np.empty(len(pid), np.int64)
@@ -336,7 +334,7 @@ def _lives(pid: NDArray[np.int32]) -> NDArray[np.int64]:
 def _last_pids(
     mappings: RowsByGroup, owner: NDArray[np.integer], user: NDArray[np.integer]
 ) -> list[list[int]]:
-    """Return the processes that used each object last, the last one first."""
+    """Return the last processes that used each object, the last one first."""
     found = []
     for number in range(len(mappings.start) - 1):
         last: dict[int, None] = {}
@@ -351,19 +349,18 @@ def _last_pids(
 def _keys_of_mappings(
     hit_mappings: NDArray[np.int64], history: ProcessHistory, info: RecordingInfo, is_other: IsOther
 ) -> tuple[list[ObjectKey], NDArray[np.int64]]:
-    """Return what hit mappings map, each object once, and i64[r] which of these each one maps.
+    """Return the objects of hit mappings, each once, and i64[r] the row of each mapping's object.
 
-    A build id is taken from the mapping's own record. Else it is taken from what the recorder read
-    of the file when it was mapped. Else, if the recording knows one build id for the path, that
-    one, unless it is known to be of another file. Memory with a build id is a program that was
-    executed from a memfd, not what a JIT filled. The vdso of a 32-bit program is another image of
-    the same name.
+    A build id is that of the mapping's record; else that which the recorder read from the file when
+    it was mapped; else, if the recording has one build id for the path, that one, unless it is
+    known to be of another file. Memory with a build id is a program that was executed from a memfd,
+    not JIT code. The vdso of a 32-bit program is another image of the same name.
     """
     table = history.mappings
     is_low = table.start[hit_mappings] < _COMPAT_END
     name, build_id = table.name[hit_mappings], table.build_id[hit_mappings]
     time_ns = np.minimum(table.time_ns[hit_mappings], _LATEST_NS).astype(np.int64)
-    # A machine maps the same few files thousands of times: each is looked at once.
+    # Each file is examined once: a machine maps the same few files thousands of times.
     by_file = alike([column[hit_mappings] for column in (table.major, table.minor, table.inode)])
     read = _ReadFiles(info)
     interval = read.interval(_files(history, hit_mappings[by_file.row]), by_file.place, time_ns)
@@ -402,7 +399,7 @@ def _files(history: ProcessHistory, rows: NDArray[np.int64]) -> list[File]:
 
 
 class _ByPath:
-    """Build ids that the recording knows of paths, and not of single mappings."""
+    """Build ids that the recording has by path, not by mapping."""
 
     def __init__(
         self,
@@ -437,7 +434,7 @@ class _ByPath:
         return self._answers[by_file]
 
     def _files_of(self, path: bytes) -> set[File]:
-        """Return which files all mappings of a path mean."""
+        """Return the files of all mappings of a path."""
         if self._files is None:
             table = self._history.mappings
             names = {row for row, name in enumerate(self._history.names) if name in self._known}
@@ -453,7 +450,7 @@ class _ByPath:
 
 
 class _ReadFiles:
-    """Mapped files as the recorder read them: the key ``mapped_files``, see docs/recording.md."""
+    """Mapped files that the recorder read: the key ``mapped_files``, see docs/recording.md."""
 
     def __init__(self, info: RecordingInfo) -> None:
         self._versions: dict[File, list[tuple[int, int, bytes]]] = {}
@@ -472,11 +469,11 @@ class _ReadFiles:
     def interval(
         self, files: list[File], file: NDArray[np.int32], time_ns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Number the times between which files had one build id each, i64[r].
+        """Number the intervals in which files had one build id each, i64[r].
 
         Args:
-            file: i32[r] which of the files each mapping maps.
-            time_ns: i64[r] when it was made.
+            file: i32[r] row in `files` of each mapping's file.
+            time_ns: i64[r] time of the mapping.
         """
         edges = [
             (number, min(edge_ns, int(_LATEST_NS)))
@@ -489,7 +486,7 @@ class _ReadFiles:
         of_edge, edge_ns = np.array(edges, np.int64).T
         at_ns = np.where(time_ns == 0, self._begin_ns, time_ns)
         is_edge = np.append(np.ones(len(edges), np.int64), np.zeros(len(file), np.int64))
-        # An edge is before what is mapped at the same moment.
+        # An edge precedes mappings of the same time.
         order = np.lexsort(
             (1 - is_edge, np.append(edge_ns, at_ns), np.append(of_edge, file.astype(np.int64)))
         )
@@ -498,7 +495,7 @@ class _ReadFiles:
         return passed[len(edges) :]
 
     def build_id(self, file: File, time_ns: int) -> bytes:
-        """Return the build id that a file had when it was mapped, empty if it was not read."""
+        """Return the build id of a file when it was mapped, empty if the recorder read none."""
         at_ns = time_ns or self._begin_ns
         for since_ns, until_ns, build_id in self._versions.get(file, ()):
             if since_ns - _SAME_MAPPING_NS <= at_ns <= until_ns + _SAME_MAPPING_NS:
@@ -514,19 +511,19 @@ def _from_hex(text: str) -> bytes:
 
 
 def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> dict[int, int]:
-    """Find which of the mappings that were hit hold a copy of their executable's code.
+    """Find the hit mappings that are copies of their executable's code.
 
-    Programs with much code copy it onto huge pages as they start: Node (--use-largepages), MySQL
+    Programs with much code copy it to huge pages when they start: Node (--use-largepages), MySQL
     and Chromium map anonymous memory over the text of the executable, libhugetlbfs moves it there.
-    From then on mappings say ``//anon``, which perf names by a JIT's map file or not at all. Only
-    the executable counts: a library may have been closed, and a JIT's code put in its place.
+    From then on mappings have the name ``//anon``. Only the executable counts: a library may have
+    been unloaded, and JIT code put in its place.
 
     Args:
         hit_mappings: i64[k] rows of the history's mappings.
 
     Returns:
-        For each such row the row of a mapping of the executable: the address in memory differs
-        from the offset in the file by as much.
+        For each such row, the row of a mapping of the executable that has the same difference of
+        memory address and file offset.
     """
     table = history.mappings
     of_executable: dict[int, NDArray[np.int64]] = {}
@@ -540,7 +537,7 @@ def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> 
         if process not in of_executable:
             of_executable[process] = _mappings_of_executable(process, history)
         around = _replaced(table, of_executable[process], row)
-        # The code there may have been moved twice; then nothing says what is there now.
+        # If the code was moved twice, the origin of the present code is unknown.
         shift = table.pgoff.take(around) - table.start.take(around)
         if len(around) and (shift == shift[0]).all():
             found[row] = int(around[-1])
@@ -548,9 +545,9 @@ def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> 
 
 
 def _mappings_of_executable(process: int, history: ProcessHistory) -> NDArray[np.int64]:
-    """Return the rows of what exec() mapped first: the executable is before its loader.
+    """Return the rows of the executable's mappings: exec() maps it before its loader.
 
-    A snapshot lists mappings by address, where the executable is the lowest.
+    A snapshot lists mappings by address, and the executable has the lowest.
     """
     table = history.mappings
     own = np.flatnonzero(table.process_row == process)
@@ -563,9 +560,9 @@ def _mappings_of_executable(process: int, history: ProcessHistory) -> NDArray[np
 
 
 def _replaced(table: Mappings, rows: NDArray[np.int64], anonymous: int) -> NDArray[np.int64]:
-    """Return which of the rows lost some of their place to the anonymous mapping.
+    """Return those rows that the anonymous mapping partly replaced.
 
-    They were seen before it, or, where a snapshot came later, are left on both sides of it.
+    They precede it, or, in a later snapshot, remain on both sides of it.
     """
     start, end = table.start.take(rows), table.end.take(rows)
     low, high = table.start[anonymous], table.end[anonymous]
@@ -577,10 +574,10 @@ def _replaced(table: Mappings, rows: NDArray[np.int64], anonymous: int) -> NDArr
 
 
 class KernelModules(NamedTuple):
-    """Where modules were.
+    """The addresses of modules.
 
     Attributes:
-        start, end: u64[p] disjoint pieces of the address space, ascending.
+        start, end: u64[p] disjoint ranges, ascending.
         module: i64[p] row of `keys`.
     """
 
@@ -598,7 +595,7 @@ class KernelModules(NamedTuple):
 
 
 def find_kernel_modules(history: ProcessHistory) -> KernelModules:
-    """Return the modules of a recording; where one replaced another, the later one counts."""
+    """Return the modules of a recording; if they overlap, the later one counts."""
     table = history.kernel_mappings
     names = [_module_name(history.names[row]) for row in table.name.tolist()]
     is_host = table.mode != abi.PERF_RECORD_MISC_GUEST_KERNEL
@@ -611,7 +608,7 @@ def find_kernel_modules(history: ProcessHistory) -> KernelModules:
 
 
 def _module_name(path: bytes) -> bytes:
-    """Return a module's name as kallsyms has it, b"" for what is none."""
+    """Return a module's name as in kallsyms, b"" if it is no module."""
     if path.startswith(b"["):
         name = b"" if path.startswith(_NO_MODULES) else path[1:].partition(b"]")[0]
     else:

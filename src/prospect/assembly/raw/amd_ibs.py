@@ -1,11 +1,11 @@
 """AMD's instruction-based sampling of operations: the event source ``ibs_op``.
 
-Comes in: raw data of samples of ``ibs_op//``: u32 capabilities, then the registers IBS_OP_CTL, RIP,
-DATA, DATA2, DATA3, DC_LINADDR, DC_PHYSADDR, each u64. Goes out: columns for the report.
+The raw data of a sample of ``ibs_op//`` are u32 capabilities, then the registers IBS_OP_CTL, RIP,
+DATA, DATA2, DATA3, DC_LINADDR, DC_PHYSADDR, each u64.
 
 Source: AMD, Processor Programming Reference for Family 19h Model 01h (55898), MSRC001_1033 to
-MSRC001_1039, and for Model 11h (55901): DataSrc of five bits, which bit 11 of the capabilities
-announces; ``arch/x86/include/asm/amd-ibs.h`` and ``arch/x86/events/amd/ibs.c``, Linux 6.18.
+MSRC001_1039, and for Model 11h (55901): DataSrc has five bits if bit 11 of the capabilities is set;
+``arch/x86/include/asm/amd-ibs.h`` and ``arch/x86/events/amd/ibs.c``, Linux 6.18.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-_REGISTERS = 4  # behind the capabilities
+_REGISTERS = 4  # after the capabilities
 _OP_CTL, _OP_DATA, _OP_DATA2, _OP_DATA3 = (_REGISTERS + 8 * row for row in (0, 2, 3, 4))
 _NEEDED_BYTES = _OP_DATA3 + 8
 _CAPS_ZEN4 = 11
@@ -44,14 +44,14 @@ _SOURCES_ZEN4 = {
 
 
 def decode(raw: RawRecords) -> dict[str, NDArray[Any]]:
-    """Return the columns of some samples, NaN and "" where a sample has no such value."""
+    """Return the columns of some samples; NaN and "" if a sample has no such value."""
     control, data = raw.u64(_OP_CTL), raw.u64(_OP_DATA)
     data2, data3 = raw.u64(_OP_DATA2), raw.u64(_OP_DATA3)
     is_valid = (raw.size >= _NEEDED_BYTES) & _is_set(control, _VALID)
     is_load = is_valid & _is_set(data3, _LOAD)
     is_miss = is_load & _is_set(data3, _DC_MISS)
-    # If no miss buffer was allocated, and for software prefetches, models before 10h of family
-    # 19h give a wrong L2Miss and DataSrc (erratum 1293).
+    # Models before 10h of family 19h report a wrong L2Miss and DataSrc if no miss buffer was
+    # allocated, and for software prefetches (erratum 1293).
     is_sure = is_miss & ~_is_set(data3, _NO_MAB) & ~_is_set(data3, _PREFETCH)
     is_branch = is_valid & _is_set(data, _BRANCH_RETIRED)
     return {

@@ -1,7 +1,7 @@
-"""Raw data of samples → columns, by the event source that knows the event's PMU.
+"""Raw data of samples → columns, by the event source of the event's PMU.
 
-An event source is a plug-in named as the PMU: a function of `RawRecords` that returns numpy arrays
-by name, of numbers or texts. docs/plugins.md builds one.
+An event source is a plug-in with the PMU's name: a function of `RawRecords` that returns numpy
+arrays by name, of numbers or texts. docs/plugins.md builds one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RawRecords:
     """The raw data of an event's samples, for an event source.
 
     Attributes:
-        event: what the recording calls the event, such as "ibs_op/cnt_ctl=1/".
-        config: of the event, as the kernel got it.
+        event: the event's name in the recording, such as "ibs_op/cnt_ctl=1/".
+        config: of the event's attributes.
         size: i64[k] bytes of each sample's data.
     """
 
@@ -81,13 +81,9 @@ class RawRecords:
 def with_sample_data(
     profile: Profile, events: Events, all_events: Sequence[EventDescription]
 ) -> Profile:
-    """Return a profile with what event sources say of its samples' raw data.
+    """Return a profile with the columns that event sources make of its samples' raw data.
 
-    A source that fails is named among the limits, and left out.
-
-    Args:
-        events: whose samples have raw data.
-        all_events: those that the recording describes.
+    If a source fails, its data is left out, and a limit of the profile says so.
     """
     data = events.samples.data
     if data is None:
@@ -112,7 +108,7 @@ def with_sample_data(
 
 
 def _columns(source: EntryPoint, raw: RawRecords) -> tuple[DataColumn, ...]:
-    """Return what a source makes of raw data."""
+    """Return the columns that a source makes of raw data."""
     made = called(source, raw)
     try:
         return tuple(_column(name, values, len(raw)) for name, values in _checked(made).items())
