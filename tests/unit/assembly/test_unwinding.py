@@ -139,7 +139,7 @@ def test_calls_of_a_branch_stack_are_callers():
     )
     samples = samples_with([], [KERNEL, TOP], [KERNEL, TOP], mode=[2, 1, 1], ip=[0x105, 1, 1])
     samples = Samples(**{**vars(samples), "calls": calls})
-    found = unwinding._branch_chains(samples)
+    found = unwinding._branch_chains(samples, samples.calls)
     # In the kernel the function that was called last stands for the instruction.
     assert found.length.tolist() == [3, 2, 0]
     assert found.words.tolist() == [0x105, 0x51, 0x61, 0x300, 0x71]

@@ -1,6 +1,6 @@
-"""Functions of runtimes that a recording has → names and lines.
+"""Records of runtimes' functions → names and lines.
 
-Names in any recording are printable text of bounded length, and lines are bounded.
+Names become printable text of bounded length, and lines are bounded.
 """
 
 from __future__ import annotations
@@ -38,11 +38,7 @@ _OBJECT_BYTES = 1 << 10
 
 
 def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint64]]:
-    """Give each frame an address in the code of runtimes of the recording.
-
-    Returns:
-        The code, and u64[f] the address of each of the records' frames.
-    """
+    """Return the runtimes' code of a recording, and u64[f] the address of each frame in it."""
     image_of = np.repeat(records.image, np.diff(records.start))
     columns = (image_of, records.code, records.signature, records.last)
     found = alike(columns)
@@ -58,7 +54,7 @@ def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint6
             number = functions.setdefault(function, len(functions))
             if number == len(last_line):
                 last_line.append(function.first)
-            # How far it reaches is the same whichever of its lines were met.
+            # The end does not depend on which of its lines have samples.
             reach = min(lines.last, function.first + MOST_LINES - 1) if lines else 0
             last_line[number] = max(last_line[number], reach)
         function, lines = known[key]
@@ -80,19 +76,19 @@ def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint6
 
 
 class _KeptFunctions:
-    """The functions that were described: each part of a session asks for the same."""
+    """The described functions, kept because each part of a session has the same ones."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[CodeText | None, RuntimeImage | None], Described] = {}
         self._bytes = 0
 
     def of(self, text: CodeText | None, image: RuntimeImage | None) -> Described:
-        """Return a function and its lines, as far as the recording has them."""
+        """Return a function, and its lines if the recording has them."""
         runtime = image.runtime if image else wire.CPYTHON
         describe, kind = _RUNTIMES.get(runtime, (None, KIND_PYTHON))
         if text is None or text.name is None or image is None or describe is None:
-            return Described(_unread(kind))
-        # Processes of one build describe their functions alike.
+            return Described(RuntimeFunction(f"[{KIND_NAMES[kind]}]", "[not read]", 0, kind))
+        # Functions of all processes of one build have the same description.
         build = image._replace(text_begin=0, text_end=0, loop_begin=0, loop_end=0, user=0)
         found = self._known.get((text, build))
         if found is None:
@@ -106,12 +102,8 @@ class _KeptFunctions:
         return found
 
 
-def _unread(kind: int) -> RuntimeFunction:
-    return RuntimeFunction(f"[{KIND_NAMES[kind]}]", "[not read]", 0, kind)
-
-
 def _size(text: CodeText | None, found: Described) -> int:
-    """Return about how many bytes a function takes here."""
+    """Estimate the memory of a kept function in bytes."""
     tables = (text.lines, text.positions) if text else ()
     size = sum(len(table) for table in tables if table)
     return _OBJECT_BYTES + size + (found.lines.size_bytes if found.lines else 0)
@@ -126,18 +118,18 @@ _LINE_MASK, _LAST_SHIFT = 0xFFFFFFFF, 32
 
 
 class _PhpLines(NamedTuple):
-    """The lines of a function: frames have them."""
+    """The lines of a function, whose frames have their lines."""
 
     last: int
     size_bytes: int = 0
 
     def at(self, last: int) -> int:
-        """Return the line of a frame; 0 if it is none of the function's."""
+        """Return the line of a frame; 0 if it is after the function's last line."""
         return last if last <= self.last else 0
 
 
 def describe_php(text: CodeText, image: RuntimeImage) -> Described:  # noqa: ARG001 - a `_Describe`
-    """Return a function; one that is written in C has no file and no lines."""
+    """Return a function; one written in C has no file and no lines."""
     first, last = text.beginning & _LINE_MASK, text.beginning >> _LAST_SHIFT
     is_known = 0 < first <= last < MOST_LINE
     name = (decoded(text.name) if text.name else "") or "{main}"
@@ -150,8 +142,8 @@ def describe_php(text: CodeText, image: RuntimeImage) -> Described:  # noqa: ARG
 
 # Instruction sequences of Ruby → functions and lines.
 #
-# A frame's `last` is the number of the word of code behind its instruction. The table of
-# positions says which entry of the lines that is.
+# A frame's `last` is the number of the word of code after its instruction. The table of positions
+# has the entry of the lines for it.
 #
 # Defined by: ``iseq.c`` of CRuby 3.0 to 3.4, succ_index_lookup() and get_insn_info_succinct().
 
@@ -162,11 +154,11 @@ _LINE_BYTES_MASK, _FIXNUM = 0xFF, 1 << 8
 
 
 def describe_ruby(text: CodeText, image: RuntimeImage) -> Described:
-    """Return the function of an instruction sequence and its lines, or one that is written in C."""
+    """Return the function of an instruction sequence and its lines, or one written in C."""
     name = decoded(text.name) if text.name else ""
     if text.file is None:
         scope = decoded(text.scope) if text.scope else ""
-        # One without a name has an address instead.
+        # A class without a name has an address instead.
         if scope and not scope.startswith("#<"):
             name = f"{scope}{'.' if text.beginning else '#'}{name}"
         return Described(RuntimeFunction("[ruby]", name or "?", 0))
@@ -201,7 +193,7 @@ class RubyLines:
         return self._lines[row] if row >= 0 else self._first
 
     def _row(self, position: int) -> int:
-        """Return how many entries begin at a position or before it."""
+        """Return the number of entries that begin at or before a position."""
         table = self._positions
         if position < ruby.NEAR_POSITIONS:
             word, place = divmod(position, ruby.NEAR_IN_WORD)
@@ -226,7 +218,7 @@ _NUMBERED = 10  # 3.10 counts instructions, not bytes
 
 
 def describe_python(text: CodeText, image: RuntimeImage) -> Described:
-    """Return the function of a code object and its lines, as far as the recording has them."""
+    """Return the function of a code object, and its lines if the recording has them."""
     build = _build_of(image)
     if build is None or text.name is None:
         return Described(RuntimeFunction("[python]", "[not read]", 0))
@@ -266,7 +258,7 @@ class _Build(NamedTuple):
 
 
 def _build_of(image: RuntimeImage) -> _Build | None:
-    """Return what an interpreter's lines depend on, None if that is not known."""
+    """Return the facts that an interpreter's lines depend on, None if they are unknown."""
     minor, described = image.version & 0xFF, image.described
     if described:
         shift = 8 * (described >> wire.FIRST_LINE_SHIFT)
@@ -285,7 +277,7 @@ def _offset(last: int, build: _Build) -> int:
     return signed * _INSTRUCTION_BYTES if build.minor == _NUMBERED else signed
 
 
-# How a runtime's functions are described, and of which kind their source files are.
+# The reader of each runtime's functions, and the kind of their source files.
 _Describe = Callable[["CodeText", "RuntimeImage"], Described]
 _RUNTIMES: dict[int, tuple[_Describe, int]] = {
     wire.CPYTHON: (describe_python, KIND_PYTHON),

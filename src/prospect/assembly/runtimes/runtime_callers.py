@@ -1,11 +1,11 @@
-"""Call chains and Python stacks → chains with Python frames instead of the loop's.
+"""Call chains and Python stacks → chains with Python frames instead of the evaluation loop's.
 
 The user part of a chain may be whole, broken or not recorded at all. Each frame of the
 interpreter's evaluation loop in the native stack represents one run of Python frames; the other
-frames of the interpreter's file are left out. A chain that has fewer frames of the loop than there
-are runs has lost its outer end: what is beyond the last one is not believed, and the outer runs
-follow directly. The native code that entered the interpreter is then taken from another stack of
-the process with the same outermost Python function, so that both are one tree.
+frames of the interpreter's file are left out. A chain with fewer frames of the loop than runs has
+lost its outer end: frames beyond the last frame of the loop are dropped, and the outer runs follow
+directly. The native code that entered the interpreter is then copied from another stack of the
+process with the same outermost Python function, so that both are one tree.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Native(NamedTuple):
         words: u64[w] as in chains.
         stack: i64[w] the stack.
         place: i64[w] place in the stack, 0 for the innermost.
-        kind: i8[w] whose code it is.
+        kind: i8[w] _OTHER, _INTERPRETER or _LOOP.
     """
 
     length: Rows
@@ -56,10 +56,7 @@ def with_runtime_callers(
 ) -> tuple[Samples, UserStacks]:
     """Return the samples with Python frames in their call chains, and the stacks of the others.
 
-    Args:
-        samples: of a recording, as `with_python` returned them.
-        unwound: what was unwound of their stacks.
-        python: what `with_python` returned of them.
+    `samples` and `python` are from `with_runtimes`.
     """
     stacks = python.stacks
     native = np.flatnonzero(unwound.innermost.take(stacks.sample) >= 0)
@@ -81,7 +78,7 @@ def _with_python_frames(samples: Samples, python: RuntimeSamples) -> Samples:
     frame_place = place_of_run.take(first_run.take(frame_stack) + stacks.run, mode="clip")
     kept = native.place < limit.take(native.stack)
     kept &= (native.kind == _OTHER) | python.is_native
-    # A hit of a Python function is its innermost frame, whatever the interpreter calls there.
+    # A hit of a Python function is the innermost frame, whatever the interpreter calls there.
     is_python = samples.ip.take(stacks.sample) != ip.take(stacks.sample)
     innermost = place_of_run.take(first_run + np.maximum(runs - 1, 0), mode="clip")
     innermost = np.where(is_python, innermost, -1)
@@ -104,7 +101,7 @@ def _with_python_frames(samples: Samples, python: RuntimeSamples) -> Samples:
     )
     rows = np.append(rows, lent)
     words = np.concatenate((native.words.take(rows), stacks.address + np.uint64(1)))
-    # Stable: frames of a run stay in their order, behind the frame of the loop if that is shown.
+    # Stable: frames of a run stay in their order, after the frame of the loop if that is shown.
     order = np.lexsort((place, stack))
     words, stack = words.take(order), stack.take(order)
     length = np.bincount(stack, minlength=len(stacks.sample))
@@ -118,7 +115,7 @@ def _with_python_frames(samples: Samples, python: RuntimeSamples) -> Samples:
 def _entries(samples: Samples, stacks: RuntimeStacks) -> Rows:
     """Number the pairs of a process and a stack's outermost Python function, i64[s].
 
-    Threads that begin with the same function, in one process, were started by the same native code.
+    The same native code starts threads of one process that begin with the same function.
     """
     length = np.diff(stacks.start)
     last = stacks.address.take(np.maximum(stacks.start[1:] - 1, 0), mode="clip")
@@ -131,15 +128,15 @@ def _entries(samples: Samples, stacks: RuntimeStacks) -> Rows:
 def _outer_frames_of_others(
     native: _Native, outer: Rows, entry: Rows, is_whole: NDArray[np.bool_]
 ) -> tuple[Rows, Rows]:
-    """Find the native frames that stacks lack further out than Python's, in the longest like them.
+    """Find the native frames that stacks lack outside their Python frames, in the longest stacks.
 
     Args:
         outer: i64[o] rows of `native` that are further out than their stack's Python frames.
         entry: i64[s] from `_entries`.
-        is_whole: bool[s] stacks with all their Python frames.
+        is_whole: bool[s] whether a stack has all its Python frames.
 
     Returns:
-        i64[w] rows of `native`, and i64[w] the stacks that they belong to as well.
+        i64[w] rows of `native`, and i64[w] the stacks to which they belong too.
     """
     count = np.bincount(native.stack.take(outer), minlength=len(entry))
     begin = np.cumsum(count) - count
@@ -161,7 +158,7 @@ def _outer_frames_of_others(
 
 
 def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStacks) -> _Native:
-    """Return the user part of chains; if there is none, of user code where it was."""
+    """Return the user part of chains; the instruction of user code if there is none."""
     recorded = user_parts(samples, stacks.sample)
     is_user = samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER
     is_bare = (recorded.length == 0) & is_user
@@ -183,7 +180,7 @@ def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStac
 
 
 def _run_counts(stacks: RuntimeStacks) -> Rows:
-    """Return how many runs each stack has; runs without a frame that is shown count too."""
+    """Return the number of runs of each stack, including runs without a shown frame."""
     runs = np.zeros(len(stacks.sample), np.int64)
     length = np.diff(stacks.start)
     np.maximum.at(runs, np.repeat(np.arange(len(length)), length), stacks.run + 1)
@@ -194,12 +191,12 @@ def _matched(native: _Native, runs: Rows, is_cut: NDArray[np.bool_]) -> tuple[Ro
     """Match frames of the loop with runs.
 
     Args:
-        runs: i64[s] how many runs each stack has.
-        is_cut: bool[s] which Python stacks lack their outer frames: nothing native is further out.
+        runs: i64[s] number of runs of each stack.
+        is_cut: bool[s] whether a Python stack lacks its outer frames, and so native ones too.
 
     Returns:
-        i64[r] for each run of each stack, the outermost first, the place in the native stack that
-        it takes; and i64[s] from which place on native frames are not believed.
+        i64[r] the place in the native stack for each run of each stack, the outermost first; and
+        i64[s] the place from which on native frames are dropped.
     """
     stacks = len(runs)
     is_loop = native.kind == _LOOP

@@ -1,11 +1,11 @@
 """Samples and the stacks of runtimes that were read at them → samples in functions of runtimes.
 
-A sample within an interpreter's own code becomes one of the function that the interpreter runs, and
-call chains get its frames where the interpreter's evaluation loop ran them. A function's own time
-is that of its bytecode and of the code in the interpreter's file that it makes run; extension
-modules, libraries and the kernel keep their own rows, as called by it.
+A sample within an interpreter's own code becomes a sample of the function that the interpreter
+runs, and call chains get this function's frames instead of those of the evaluation loop. A
+function's own time is that of its bytecode and of the code in the interpreter's file that it runs.
+Extension modules, libraries and the kernel keep their own rows, as its callees.
 
-Notes say of which processes much was not read, or something that should have been.
+Notes name the processes with many unread stacks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from prospect.assembly.assembly_limits import MOST_PROCESSES
 from prospect.assembly.runtimes.code_objects import place_frames
 from prospect.assembly.runtimes.v8_inlining import find_v8_code, place_v8_frames
 from prospect.columns.buffers import segments
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, run_starts
 from prospect.profile.model import KIND_ANON
 from prospect.records import Record, replace
 from prospect.symbols.objects import RUNTIME_BASE, classify
@@ -50,7 +50,7 @@ class RuntimeStacks(Record):
     """Python frames of samples, without those that only represent calls from C.
 
     Attributes:
-        code: what the frames' addresses are in.
+        code: the functions at the frames' addresses.
         row: i64[s] row of `RuntimeRecords`.
         sample: i64[s] row of each stack's sample, ascending, each once.
         start: i64[s + 1] into the frames, the innermost first.
@@ -58,7 +58,7 @@ class RuntimeStacks(Record):
         run: i64[f] number of the run of the evaluation loop that a frame is in, from the outermost.
         is_cut: bool[s] whether the outer frames were not read.
         pid: i64[s] of each stack.
-        text, loop: u64[s, 2] where the code of the interpreter's file, and of its loop, is.
+        text, loop: u64[s, 2] begin and end of the code of the interpreter's file, and of its loop.
         made: code that runtimes compiled.
         v8: the code of V8, None without it.
     """
@@ -79,21 +79,16 @@ class RuntimeStacks(Record):
     def are_in_own_code(
         self, stack: NDArray[np.int64], address: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return whether addresses are in code of their stack's interpreter, bool[n].
-
-        Args:
-            stack: i64[n] the stacks.
-            address: u64[n].
-        """
+        """Return bool[n] whether addresses are in code of their stack's interpreter."""
         text = self.text.take(stack, axis=0)
         is_own: NDArray[np.bool_] = (address >= text[:, 0]) & (address < text[:, 1])
         return is_own | self.made.covers(self.pid.take(stack), address)
 
 
 class RuntimeSamples(Record):
-    """Python stacks, u64[n] the native instructions that samples were at, and what was not read.
+    """Python stacks, u64[n] the native instructions of samples, and notes on unread stacks.
 
-    `is_native`: whether samples stayed where they were.
+    `is_native` is whether samples kept their native addresses.
     """
 
     stacks: RuntimeStacks
@@ -108,12 +103,12 @@ def with_runtimes(
     """Return events whose samples in the interpreter's own code are hits of Python functions.
 
     Args:
-        events: of a recording.
-        native: whether such samples stay where they are, and Python functions are callers only.
-        named: processes that have files with names of their compiled code: those of V8 go first.
+        native: whether such samples keep their addresses, and Python functions are callers only.
+        named: processes that have files with names of their compiled code, which for V8 take
+            precedence.
 
     Returns:
-        The events, unchanged without Python frames; and what there is for callers.
+        The events, unchanged without Python frames; and the stacks for callers.
     """
     stacks = find_runtime_stacks(events, named)
     if stacks is None or events.runtimes is None:
@@ -128,8 +123,7 @@ def with_runtimes(
 def find_runtime_stacks(events: Events, named: Collection[int] = ()) -> RuntimeStacks | None:
     """Match the stacks with their samples; None if there are none.
 
-    Args:
-        named: processes whose frames of V8 are left out.
+    The frames of V8 in the processes `named` are left out.
     """
     records, samples = events.runtimes, events.samples
     if records is None or not len(samples):
@@ -198,7 +192,7 @@ def _ranges(images: list[RuntimeImage], begin: str, end: str) -> NDArray[np.uint
 def _marks(
     owner: NDArray[np.uint8], minor: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which frames represent calls from C only, and which are the outermost of their run."""
+    """Return which frames only represent calls from C, and which are the outermost of their run."""
     is_shim = (minor >= _SHIMS_SINCE) & (owner >= cpython.OWNED_BY_C)
     has_marks = (minor == _ENTRY_MARKS) | (minor == _OTHER)
     is_entry = np.where(has_marks, owner & wire.OUTERMOST > 0, minor < _ENTRY_MARKS)
@@ -214,7 +208,7 @@ def _runs(
     """
     ends = ends.copy()
     ends[end - 1] = True
-    # How many runs ended before each frame, of all stacks.
+    # Number of runs that ended before each frame, in all stacks.
     from_inside: NDArray[np.int64] = np.cumsum(ends) - ends
     length = end - begin
     outermost: NDArray[np.int64] = np.repeat(from_inside.take(end - 1), length)
@@ -223,7 +217,7 @@ def _runs(
 
 
 def _with_hits(samples: Samples, stacks: RuntimeStacks) -> Samples:
-    """Return the samples, those within the interpreter's own code as hits of Python functions."""
+    """Return samples in which those in the interpreter's own code are hits of Python functions."""
     has_frames = np.diff(stacks.start) > 0
     ip = samples.ip.take(stacks.sample)
     is_own = has_frames & (samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER)
@@ -240,13 +234,10 @@ def _with_hits(samples: Samples, stacks: RuntimeStacks) -> Samples:
 def unread_notes(
     records: RuntimeRecords, samples: Samples, read: NDArray[np.int64]
 ) -> tuple[ProcessNote, ...]:
-    """Say of which processes samples show no Python function, and why.
+    """Return notes on processes whose samples show no Python function, with the reason.
 
-    Frames of a process before Python ran in it, and after an exec, are not counted.
-
-    Args:
-        records: all stacks.
-        read: i64[r] rows of `records` that belong to a sample and have frames.
+    Samples of a process before Python runs in it, and after an exec, are not counted. `read` i64[r]
+    are the rows of `records` that belong to a sample and have frames.
     """
     pid_of_record = records.task & _PID
     languages = {
@@ -290,15 +281,15 @@ def unread_notes(
 def _by_pid(
     samples: Samples,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Return samples in the order of their processes, these, and where each one's start and end."""
+    """Return samples by process, the processes, and the bounds of each one's samples."""
     pid = samples.task & _PID
     order = np.argsort(pid, kind="stable")
     ordered = pid.take(order)
-    start = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    start = run_starts(ordered)
     return order, ordered.take(start), np.append(start, len(order))
 
 
-# Code that runtimes compile while they run: memory without a file that may be executed.
+# Code that runtimes compile while they run: executable memory without a file.
 
 _EXECUTABLE = 4  # PROT_EXEC
 _ADDRESS_BITS = 47
@@ -306,12 +297,12 @@ _MOST_MAKERS = 1 << 16
 
 
 class MadeCode(NamedTuple):
-    """Places of such memory in processes, at any time.
+    """Ranges of such memory in processes, at any time.
 
     Attributes:
         pid: i64[p] the processes that have some, ascending.
-        begin, end: u64[r] with the row of the process in the high bits; begin ascends, and end is
-            the highest up to there.
+        begin, end: u64[r] with the row of the process in the high bits; `begin` ascends, and `end`
+            is the highest so far.
     """
 
     pid: NDArray[np.int64]
@@ -319,7 +310,7 @@ class MadeCode(NamedTuple):
     end: NDArray[np.uint64]
 
     def covers(self, pid: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return whether each address of a process is in such memory, bool[n]."""
+        """Return bool[n] whether each address of a process is in such memory."""
         if not len(self.begin):
             return np.zeros(len(address), np.bool_)
         row = np.searchsorted(self.pid, pid)

@@ -1,7 +1,7 @@
 """Frames of V8's compiled code → frames of the functions that are inlined there, with their lines.
 
-A recording has tables of the code that was met, see `abi.v8`. Any table turns a frame into
-at most `MOST_INLINED`.
+A recording has tables of the sampled code, see `abi.v8`. Each frame becomes at most `MOST_INLINED`
+frames.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOW = (1 << 32) - 1
 
 
 class _Code(NamedTuple):
-    """A table: the lower half of the code's address, its size, and what it has."""
+    """A table of code: the lower half of its address, its size, and the rows of `abi.v8`."""
 
     start: int
     size: int
@@ -66,9 +66,9 @@ class _Code(NamedTuple):
 
 
 def place_v8_frames(records: RuntimeRecords) -> RuntimeRecords:
-    """Return the records with the functions that are inlined where V8's frames are.
+    """Return the records with frames of the functions that are inlined in V8's frames.
 
-    `last` of all of V8's frames leads to their line afterwards, see `describe_v8`.
+    `last` of V8's frames then leads to their lines, see `describe_v8`.
     """
     numbers = [number for number, one in records.images.items() if one.runtime == wire.V8]
     if not numbers:
@@ -85,12 +85,12 @@ def place_v8_frames(records: RuntimeRecords) -> RuntimeRecords:
     at = records.last.take(rows) - (runs == 0).astype(np.uint32)
     columns = (image.take(rows), records.code.take(rows), at)
     found = alike(columns)
-    chains = [
-        _chain(tables.get((number, code), ()), address)
-        for number, code, address in zip(
-            *(column.take(found.row).tolist() for column in columns), strict=True
-        )
-    ]
+    chains: list[Chain] = []
+    for number, code, address in zip(
+        *(column.take(found.row).tolist() for column in columns), strict=True
+    ):
+        met = (table.chain_at(address) for table in tables.get((number, code), ()))
+        chains.append(next(filter(None, met), []))
     records = replace(records, last=last)
     return _expanded(records, rows, found.place.astype(np.int64), chains)
 
@@ -101,12 +101,11 @@ def _expanded(
     place: NDArray[np.int64],
     chains: list[Chain],
 ) -> RuntimeRecords:
-    """Return the records with chains instead of frames.
+    """Return the records with chains of functions instead of frames.
 
     Args:
-        records: as they are.
         rows: i64[r] of frames.
-        place: i64[r] of each of them the row of `chains`; an empty one leaves it as it is.
+        place: i64[r] row of `chains` for each of them; an empty chain leaves the frame unchanged.
         chains: the functions, the innermost first.
     """
     length = np.array([len(chain) for chain in chains], np.int64)
@@ -142,10 +141,6 @@ def _expanded(
     )
 
 
-def _chain(tables: tuple[_Code, ...], address: int) -> Chain:
-    return next(filter(None, (table.chain_at(address) for table in tables)), [])
-
-
 def _tables(records: RuntimeRecords) -> dict[tuple[int, int], tuple[_Code, ...]]:
     """Return the tables by image and function."""
     found: dict[tuple[int, int], tuple[_Code, ...]] = {}
@@ -176,11 +171,11 @@ def _decoded(start: int, data: bytes) -> _Code | None:
     return _Code(start, size, rows, nodes, functions)
 
 
-# Whose code the native frames of V8's processes are in: V8's own, or that of C++.
+# The kind of code of native frames in V8's processes: V8's own, or C++.
 #
 # V8's compiled code is in memory without a file, and so is its copy of the builtins, if it has
-# one. The builtins are in the program's file too. Their start follows from the entry that
-# C++ enters JavaScript by, whose address is in the stacks that were read.
+# one. The builtins are in the program's file too. Their start follows from the entry by which C++
+# enters JavaScript: the stacks have its address.
 
 _OWN, _ENTRY = 1, 2
 _PID = np.uint64((1 << 32) - 1)
@@ -190,12 +185,12 @@ class V8Code(Record):
     """The code of V8's processes.
 
     Attributes:
-        is_mine: bool[s] stacks of V8.
-        runs: bool[s] stacks whose innermost function runs; in the others it has called C++.
+        is_mine: bool[s] whether a stack is of V8.
+        runs: bool[s] whether its innermost function runs; otherwise it has called C++.
         pid: i64[s] of each stack's process.
-        files: by process, begin and end u64[k] each of its mapped files.
-        builtins: u64[s, 2] begin and end of the builtins in the file; 0 if not known.
-        entries: u64[e] the places that C++ enters JavaScript by, in return addresses, ascending.
+        files: begin and end u64[k] of mapped files, by process.
+        builtins: u64[s, 2] begin and end of the builtins in the file; 0 if unknown.
+        entries: u64[e] return addresses of the entries by which C++ enters JavaScript, ascending.
     """
 
     is_mine: NDArray[np.bool_]
@@ -208,14 +203,14 @@ class V8Code(Record):
     def kinds(
         self, kind: NDArray[np.int8], stack: Rows, address: Words, words: Words
     ) -> NDArray[np.int8]:
-        """Return whose code native frames are in, those of other stacks as they were.
+        """Return the kinds of native frames of V8, and unchanged those of other stacks.
 
         Args:
-            kind: i8[w] of each frame: 0 for other code, 1 for the runtime's own, 2 for the
-                entry from others to it.
-            stack: i64[w] the stack.
+            kind: i8[w] of each frame: 0 for other code, 1 for the runtime's own, 2 for the entry
+                from other code to it.
+            stack: i64[w].
             address: u64[w] of the instruction.
-            words: u64[w] as in the chain.
+            words: u64[w] of the chain.
         """
         found = kind.copy()
         rows = np.flatnonzero(self.is_mine.take(stack))
@@ -230,7 +225,7 @@ class V8Code(Record):
         return found
 
     def _is_in_file(self, pid: Rows, address: Words) -> NDArray[np.bool_]:
-        """Return which addresses are in a mapped file; all, if nothing is known of a process."""
+        """Return which addresses are in a mapped file; all if a process's files are unknown."""
         found = np.ones(len(pid), np.bool_)
         for one, (begin, end) in self.files.items():
             mine = np.flatnonzero(pid == one)
@@ -246,7 +241,7 @@ def find_v8_code(
     """Find the code of V8's processes.
 
     Args:
-        rows: i64[s] those of them that belong to samples.
+        rows: i64[s] rows of `records` that belong to samples.
         is_mine: bool[s] which of these are of V8.
     """
     start, end = records.start.take(rows), records.start.take(rows + 1)
@@ -289,8 +284,7 @@ def _files_of(events: Events, pid: int) -> tuple[Words, Words]:
     begin = mmaps.start.take(rows)
     end = begin + mmaps.length.take(rows)
     order = np.argsort(begin, kind="stable")
-    # If mappings overlap, because they were there one after the other, the longest reaches
-    # furthest.
+    # Mappings of different times may overlap; then the furthest end counts.
     return begin.take(order), np.maximum.accumulate(end.take(order))
 
 
@@ -301,14 +295,14 @@ def _is_file(name: bytes) -> bool:
 # Functions of V8 → functions and lines.
 
 _PAIR_BYTES = 8
-# What `last` of a frame is after `place_v8_frames`: a line with this bit, an offset in bytecode, or
-# not known.
+# `last` of a frame after `place_v8_frames`: a line with this bit, an offset in bytecode, or
+# unknown.
 IS_LINE = 1 << 31
 NOWHERE = (1 << 32) - 1
 
 
 def describe_v8(text: CodeText, _image: RuntimeImage) -> Described:
-    """Return a function of V8 and its lines, as far as the recording has them."""
+    """Return a function of V8, and its lines if the recording has them."""
     first = text.beginning if text.beginning < MOST_FIRST else 0
     file = decoded(text.file) if text.file else ""
     name = decoded(text.name) if text.name else ""

@@ -1,6 +1,6 @@
-"""Words of call chains: kernel frames a block of samples at a time, user parts, cut ends.
+"""Words of call chains: kernel frames in blocks of samples, user parts, cut ends.
 
-The words of `ChainFrames` are all alike: each is just after its instruction.
+All words of `ChainFrames` are addresses just after an instruction.
 Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): PERF_CONTEXT_KERNEL, the
 interrupted instruction, return addresses from the inside out, then other contexts, if any.
 """
@@ -47,10 +47,10 @@ class ChainFrames(Record):
     """The chains of one block of samples.
 
     Attributes:
-        words: u64[m] frames, each the address behind a call; the interrupted instruction plus 1;
-            context words; 0 for what is not in the upper half of the address space.
-        start, end: i64[s] where the kernel frames of each sample begin, and where its chain ends.
-        is_kernel: bool[s] whether the sample is the kernel's, and has a chain that begins there.
+        words: u64[m] frames, each the address after a call; the interrupted instruction plus 1;
+            context words; 0 for addresses in the lower half of the address space.
+        start, end: i64[s] begin of the kernel frames of each sample, and end of its chain.
+        is_kernel: bool[s] whether the sample is the kernel's, with a chain that begins there.
     """
 
     samples: slice
@@ -83,16 +83,16 @@ def frame_blocks(samples: Samples) -> Iterator[ChainFrames]:
 
 
 def chain_begin(samples: Samples) -> NDArray[np.int64]:
-    """Return where each sample's chain begins, i64[n]."""
+    """Return i64[n] the begin of each sample's chain."""
     if samples.chain is None or samples.chain_start is None:
         return np.zeros(len(samples), np.int64)
     return samples.chain_start[:-1]
 
 
 def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the user part of each sample's chain begins, and where the chain ends.
+    """Return i64[n] the begin of the user part of each sample's chain, and i64[n] the chain's end.
 
-    i64[n] each; the former at the context word, or where the chain ends if it has none.
+    The user part begins at its context word; without one, at the chain's end.
     """
     if samples.chain is None or samples.chain_start is None:
         none = np.zeros(len(samples), np.int64)
@@ -104,11 +104,9 @@ def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def own_frames(samples: Samples, user: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether each sample's first frame of user mode is its own and no caller, bool[n].
+    """Return bool[n] whether each sample's first frame of user mode is its own and no caller.
 
-    Args:
-        samples: with chains or without.
-        user: i64[n] where the user part of each chain begins, as from `user_begin`.
+    `user` i64[n] is the begin of each user part, from `user_begin`.
     """
     is_user: NDArray[np.bool_] = samples.mode == abi.PERF_RECORD_MISC_USER
     is_user &= user == chain_begin(samples)
@@ -116,10 +114,10 @@ def own_frames(samples: Samples, user: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[np.bool_]:
-    """Return which samples have a call chain as long as the kernel records, bool[n].
+    """Return bool[n] which samples have a call chain as long as the kernel's limit.
 
-    If an event has longer chains than its limit, the limit was another: then none of its chains is
-    taken for cut.
+    If an event has longer chains than its limit, the actual limit is unknown, and none of its
+    chains counts as cut.
     """
     is_cut = np.zeros(len(samples), np.bool_)
     if samples.chain is None or samples.chain_start is None:
@@ -142,9 +140,9 @@ def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[
 def cut_by_process(
     samples: Samples, is_cut: NDArray[np.bool_], events: Sequence[EventDescription]
 ) -> tuple[tuple[int, int], ...]:
-    """Return processes and how many of their samples, bool[n], have a cut chain.
+    """Return processes and the number of their samples with cut chains, bool[n].
 
-    If stacks were copied, their copies say it: there are none.
+    None if stacks were copied, as `StackCopies` has this then.
     """
     if any(event.attr.sample_stack_user for event in events):
         return ()
@@ -154,12 +152,7 @@ def cut_by_process(
 
 
 def with_cut_ends(samples: Samples, is_cut: NDArray[np.bool_]) -> Samples:
-    """Return the samples with a frame [cut] after the outermost frame of some chains.
-
-    Args:
-        samples: with chains or without.
-        is_cut: bool[n] of them.
-    """
+    """Return the samples with a frame [cut] after the outermost frame of the chains `is_cut`."""
     rows = np.flatnonzero(is_cut)
     if not len(rows):
         return samples

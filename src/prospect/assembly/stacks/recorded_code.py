@@ -1,7 +1,7 @@
-"""The image at an address of a recorded process, and how its frames are laid out.
+"""The image at an address of a recorded process, and the layout of its frames.
 
-`RecordedCode` is an `unwind.interface.CodeFinder`: each image is found once, by the rules that
-naming follows, and the call-frame rows of each are read once.
+`RecordedCode` is an `unwind.interface.CodeFinder`. It finds each image once, by the rules of
+naming, and reads its call-frame rows once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _NO_OBJECT = -1
 _NOT_MET = -2
 _ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
-# Working out the rows of more than this, at its peak, is the work of a child.
+# A child computes rows that take more memory than this.
 _LARGE_BYTES = 16 << 20
 
 
@@ -51,7 +51,7 @@ class RecordedCode:
     """The code of a recording; an `unwind.interface.CodeFinder` over rows of `UserContexts`.
 
     Attributes:
-        keys: the objects that were met; their rows are what `locate` returns.
+        keys: the objects so far, in the rows that `locate` returns.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class RecordedCode:
         self._info = info
         self._symbolizer = symbolizer
         self._row_of: dict[ObjectKey, int] = {}
-        # Code of JITs: by key its row, and by row the frames, where these are known.
+        # Code of JITs: its row by key, and known frames by row.
         self._code_rows: dict[ObjectKey, int] = {}
         self._frames: dict[int, FrameRows] = {}
         # By row; code of a JIT has no image.
         self._images: dict[int, tuple[ElfImage, FoundImage | None]] = {}
         self.keys: list[ObjectKey] = []
-        # By mapping, behind these for none: the object, and what turns an AVMA into its offset.
-        # Code of JITs is known by address, and stays not met.
+        # By mapping, the last for none: the object, and the difference of its offsets and AVMAs.
+        # Code of JITs is identified by address, and stays _NOT_MET.
         mappings = len(history.mappings)
         self._object_row = np.append(np.full(mappings, _NOT_MET, np.int32), np.int32(_NO_OBJECT))
         self._shift = np.zeros(mappings + 1, np.uint64)
-        # Asked at each step of unwinding, and each time the file would be opened.
+        # Called at each step of unwinding; each call would open the file.
         self._is_other = functools.cache(symbolizer.images.is_other)
 
     def locate(
@@ -88,7 +88,7 @@ class RecordedCode:
         mapping = self._history.address_spaces.locate(
             contexts.space.take(context), contexts.epoch.take(context), address
         )
-        # Unwinding asks for a few places at each step, and mostly in the same mappings.
+        # Each step of unwinding needs a few places, most of them in the same mappings.
         met = self._object_row.take(mapping)
         object_row, svma = met.copy(), address + self._shift.take(mapping)
         for row in distinct(met).tolist():
@@ -99,7 +99,7 @@ class RecordedCode:
                 )
             elif row >= 0:
                 object_row[rows], svma[rows] = self._stated(row, svma.take(rows))
-        # Frames in what is only read are those of interpreters; no call returns there.
+        # Frames in memory that is not executable are those of interpreters; no call returns there.
         prot = np.append(self._history.mappings.prot, np.uint32(0)).take(mapping)
         is_code = (prot & abi.PROT_EXEC) != 0
         return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
@@ -107,7 +107,7 @@ class RecordedCode:
     def _identified(
         self, context: NDArray[np.int32], address: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-        """Find the objects at addresses in mappings not met before, and their SVMAs."""
+        """Find the objects at addresses in new mappings, and their SVMAs."""
         contexts = self._contexts
         placed = place(
             Addresses(
@@ -150,15 +150,15 @@ class RecordedCode:
     def _stated(
         self, row: int, offset: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-        """Return the SVMAs of offsets in an image; no object where it states none."""
+        """Return the SVMAs of offsets in an image; no object for offsets without one."""
         stated = self._images[row][0].svma_of_offset(offset)
         is_stated = stated != NO_ADDRESS
         return np.where(is_stated, np.int32(row), np.int32(_NO_OBJECT)), stated
 
     def _find_all(self, objects: Iterable[tuple[ObjectKey, list[int]]]) -> None:
-        """Find the files of objects, those of other users the smallest first.
+        """Find the files of objects, of those of other users the smallest first.
 
-        Others are met later, further up the stacks: none may take all the memory beforehand.
+        A share of the memory is left for objects further up the stacks.
         """
         images = self._symbolizer.images
         new = (one for one in objects if one[0].kind == KIND_ELF and one[0] not in self._row_of)
@@ -175,7 +175,7 @@ class RecordedCode:
         return self._row_of[key]
 
     def _code_row(self, key: ObjectKey) -> int:
-        """Return the row of code whose JIT says how its frames are laid out, else _NO_OBJECT."""
+        """Return the row of code whose JIT describes the layout of its frames, else _NO_OBJECT."""
         if key.kind != KIND_JIT:
             return _NO_OBJECT
         if key not in self._code_rows:
@@ -227,7 +227,7 @@ class RecordedCode:
         return _made(cache, key, image, debug_image)
 
     def _is_affordable(self, key: ObjectKey, found: FoundImage, debug: ElfImage | None) -> bool:
-        """Return whether call-frame rows that another user's files have fit into the budget."""
+        """Return whether the call-frame rows of another user's files fit into the budget."""
         if is_trusted(found.file.owner):
             return True
         peak_bytes, kept_bytes = _costs(found.image, debug)
@@ -235,7 +235,7 @@ class RecordedCode:
 
 
 def _costs(image: ElfImage, debug: ElfImage | None) -> tuple[int, int]:
-    """Return what working call-frame rows out takes: bytes meanwhile, and from then on."""
+    """Return the memory for call-frame rows, in bytes: while they are computed, and after that."""
     costs = [frame_row_costs(one) for one in (image, debug) if one]
     peak_bytes, kept_bytes = (sum(column) for column in zip(*costs, strict=True))
     return peak_bytes, kept_bytes
@@ -244,7 +244,7 @@ def _costs(image: ElfImage, debug: ElfImage | None) -> tuple[int, int]:
 def _made(
     cache: SymbolCache, key: str, image: ElfImage, debug: ElfImage | None
 ) -> FrameRows | None:
-    """Work call-frame rows out, and keep them for the next time."""
+    """Compute call-frame rows, and store them in the cache."""
     made = read_frame_rows(image, debug)
     content = made.start.tobytes() + made.rule.tobytes() if made else b""
     cache.store_bytes(key, FRAMES_SUFFIX, content)
@@ -254,13 +254,13 @@ def _made(
 def _made_apart(
     cache: SymbolCache, key: str, image: ElfImage, debug: ElfImage | None
 ) -> memoryview | None:
-    """Let a child work the rows of a large image out, into a file that is mapped here.
+    """Let a child compute the rows of a large image into a file, and map it.
 
-    So a process that unwinds for days never has more of them in memory than the page cache, which
-    all share and the kernel can take back.
+    So a process that unwinds for days has them in the page cache only, which the kernel can
+    reclaim.
 
     Returns:
-        The result of `SymbolCache.load_bytes`; None if the image is small or that cannot be done.
+        The result of `SymbolCache.load_bytes`; None if the image is small or there is no child.
     """
     if _costs(image, debug)[0] < _LARGE_BYTES:
         return None
@@ -281,7 +281,7 @@ def _made_apart(
             lend(contents, to_children=False)
     if not child.reap(LONGEST_RULES_S):
         child.kill()
-        return memoryview(b"")  # nor would it be done here in that time
+        return memoryview(b"")  # this process would need as long
     return cache.load_bytes(key, FRAMES_SUFFIX)
 
 

@@ -2,8 +2,8 @@
 
 The work has two steps, because callers are placed and named together with the hits: `find_callers`
 finds the distinct lists of callers and their addresses, `named_stacks` makes `StackTable` of them.
-Lists of callers become a forest, in which each shares what it has in common with the one before,
-after the frames of unwound stacks; then equal frames of one caller become one, a depth at a time.
+Lists of callers become a forest, in which each list shares its common frames with the one before,
+after the frames of unwound stacks. Then equal frames of one caller are merged, a depth at a time.
 
 Unwound stacks replace the user part of call chains. Equal chains of one address space are found by
 hash, compared, and decoded once. A first screen unwinds only the copies of the processes that it
@@ -77,17 +77,16 @@ _MODE_OF_WORD = np.zeros(-abi.PERF_CONTEXT_MAX + 1, np.uint8)
 for _context, _mode in _MODE_OF_CONTEXT.items():
     _MODE_OF_WORD[-_context] = _mode
 _MODE_OF_WORD[-int(CUT_CONTEXT.view(np.int64))] = CPUMODE_CUT
-# The context word that a sample's own chain begins with, by its mode.
+# The context word at the begin of a sample's chain, by the sample's mode.
 _CONTEXT_OF_MODE = np.zeros(8, np.uint64)
 for _context, _mode in _MODE_OF_CONTEXT.items():
     _CONTEXT_OF_MODE[_mode] = context_word(_context)
 
 
 class SampleCallers(Record):
-    """Callers of all samples, their distinct addresses, and which address each of them has.
+    """Callers of all samples, their distinct addresses, and the row of each caller's address.
 
-    `row` is as from `caller_addresses`. `copies` says the state of copies of stacks, if there are
-    any.
+    `row` is from `caller_addresses`; `copies` is None if there are no copies of stacks.
     """
 
     callers: Callers
@@ -106,13 +105,13 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     announce: Announce = silent,
     runtimes: RuntimeSamples | None = None,
 ) -> SampleCallers | None:
-    """Read the call chains and unwind copies of stacks, None if no sample has either.
+    """Read the call chains and unwind copies of stacks; None if no sample has either.
 
     Args:
-        symbolizer: finds the images that the call-frame information is in.
-        is_cut: bool[n] whose chains are as long as the kernel records.
-        announce: called with how far it is.
-        runtimes: the runtimes' frames of samples, None without.
+        symbolizer: finds the images with the call-frame information.
+        is_cut: bool[n] from `cut_chains`.
+        announce: called with the progress.
+        runtimes: the runtimes' frames of samples, None if there are none.
     """
     has_states = samples.user is not None or samples.calls is not None
     if samples.chain is None and not has_states and runtimes is None:
@@ -128,7 +127,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
             samples, contexts, code, info, is_cut=is_cut, announce=announce
         )
         del code
-        # Naming finds what it needs again, of all files the smallest first.
+        # Naming finds the files that it needs again, the smallest first.
         symbolizer.images.let_go()
     if runtimes is not None:
         from prospect.assembly.runtimes.runtime_callers import with_runtime_callers  # noqa: PLC0415 - rarely recorded
@@ -151,10 +150,10 @@ def named_stacks(
     location_index: NDArray[np.int32],
     hits: Attribution,
 ) -> tuple[StackTable, NDArray[np.int32]]:
-    """Build the stacks, once the addresses of hits, and behind them those of callers, have names.
+    """Build the stacks when the addresses of hits and callers have names.
 
     Args:
-        placement: of hits, callers, and what else follows them.
+        placement: of hits, then callers, then other addresses.
         location_index: i32[a] row of locations of each of these addresses.
 
     Returns:
@@ -169,9 +168,9 @@ def named_stacks(
 def caller_addresses(
     callers: Callers, contexts: UserContexts
 ) -> tuple[Addresses, NDArray[np.int64]]:
-    """Return the distinct addresses of all callers, and which of them each caller has.
+    """Return the distinct addresses of all callers, and the row of each caller's address.
 
-    The latter is i64[m + p]: of the callers of lists, and behind them of `Callers.places`.
+    The latter is i64[m + p]: of the callers of lists, then of `Callers.places`.
     """
     places = callers.places
     address = np.concatenate((callers.address, places.address))
@@ -198,12 +197,12 @@ def without_strays(
 ) -> tuple[Callers, NDArray[np.int64]]:
     """End each list of callers before its first address that is in no mapping.
 
-    Code that keeps no frame pointer leaves in their place whatever it computes, and what was read
-    from there is no caller, nor is anything beyond it.
+    Code without frame pointers uses their register for other values, so a value read from there is
+    no caller, nor is anything beyond it.
 
     Args:
         row: i64[m] address of each caller, from `caller_addresses`.
-        is_nowhere: bool[a] of these addresses.
+        is_nowhere: bool[a] whether these addresses are in no mapping.
     """
     is_stray = is_nowhere.take(row)
     if not is_stray.any():
@@ -217,7 +216,7 @@ def without_strays(
     before = np.zeros(len(is_stray) + 1, np.int64)
     np.cumsum(is_kept, out=before[1:])
     start = before.take(callers.start)
-    # Frames after a stray are nobody's callers, nor is the stray itself.
+    # A stray and the frames after it are no callers.
     is_whole = np.diff(start) == length
     frames, outer = callers.frames, callers.outer
     frames = frames.with_before(np.where(_at(of_places, frames.before), -1, frames.before))
@@ -272,19 +271,19 @@ def build_stacks(
 
 
 def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
-    """Put stacks behind the frames of unwound stacks, where they go on there.
+    """Add lists to the forest of unwound stacks, each after its `outer` frame.
 
     Returns:
         The forest, and i64[c] the row of each stack's own frame.
     """
     depth_of = np.append(outer.depth, -1)
-    # Most have nothing between their own frame and the unwound ones.
+    # Most stacks have no frames between their own frame and the unwound ones.
     bare = np.flatnonzero(lists.length == 0)
     before = lists.outer.take(bare)
     leaves = Forest(before, depth_of.take(before) + np.int32(1), lists.leaf.take(bare))
     others = np.flatnonzero(lists.length)
     inner, last_of_inner = _forest(lists.take(others))
-    # In the forest of the others a frame of the outer one represents itself.
+    # In the forest of the others, marked frames are rows of the outer forest.
     is_marked = inner.value >= _OUTER
     marked, own = np.flatnonzero(is_marked), np.flatnonzero(~is_marked)
     first = len(outer) + len(leaves)
@@ -317,9 +316,9 @@ def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8]) -> NDArray[np.u
 class _Lists(NamedTuple):
     """Distinct stacks: callers from the inside out, and the sample's own frame.
 
-    `frames` u64[m] are callers, as `_frame` has them; those of a stack are `begin` to `begin` +
-    `length`, i64[c] each. After these comes `outer` i32[c], a row of `Callers.frames` or -1.
-    `leaf` u64[c] is the sample's own frame.
+    `frames` u64[m] are callers, from `_frame`; those of a stack are `begin` to `begin` + `length`,
+    i64[c] each. After these comes `outer` i32[c], a row of `Callers.frames` or -1. `leaf` u64[c] is
+    the sample's own frame.
     """
 
     frames: NDArray[np.uint64]
@@ -334,17 +333,22 @@ class _Lists(NamedTuple):
 
     def blocks(self) -> Iterator[_Lists]:
         """Yield stacks whose frames, and their temporaries, fit into a cache."""
-        end = np.cumsum(self.length + 2)
-        total = int(end[-1]) if len(end) else 0
-        edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
-        for first, last in itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist()):
+        for first, last in _blocks(self.length + 2):
             yield self.take(np.arange(first, last))
+
+
+def _blocks(length: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Return bounds of rows of about `BLOCK_WORDS` words together."""
+    end = np.cumsum(length)
+    total = int(end[-1]) if len(end) else 0
+    edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
+    return itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist())
 
 
 def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:
     """Put stacks into a forest, and return i32[c] the row of each one's own frame.
 
-    The first value of a stack that goes on behind its callers is `_OUTER` and `outer`.
+    The first value of a stack with an `outer` frame is `_OUTER` and this frame.
     """
     parts, rows, size = [], [np.empty(0, np.int32)], 0
     for block in lists.blocks():
@@ -369,7 +373,7 @@ def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:
 
 
 def _merged(forest: Forest) -> tuple[StackTable, NDArray[np.int32]]:
-    """Make equal frames of one caller one row; return the rows, and i32[t] which one each is."""
+    """Merge equal frames of one caller; return the table, and i32[t] the row of each frame."""
     row = np.full(len(forest) + 1, -1, np.int32)
     keys: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
     depth, size = [np.empty(0, np.int32)], 0
@@ -402,11 +406,11 @@ class Callers(Record):
         start: i64[c + 1].
         address: u64[m] AVMA from the inside out, each within the instruction that called.
         mode: u8[m] PERF_RECORD_MISC_CPUMODE, CPUMODE_CUT after the last frame of a cut chain; 0 for
-            contexts that are not known.
-        context: i32[m] row of `UserContexts` for user mode, -1 for all else.
+            unknown contexts.
+        context: i32[m] row of `UserContexts` for user mode, -1 for other modes.
         outer: i32[c] row of `frames`, -1 for none.
-        frames: a forest of frames of user mode, each behind its caller; rows of `places`.
-        places: where these are.
+        frames: a forest of frames of user mode, each after its caller; rows of `places`.
+        places: of these frames.
     """
 
     of_sample: NDArray[np.int32]
@@ -453,10 +457,7 @@ class _Tails(Record):
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose words, and their temporaries, fit into a cache."""
-        end = np.cumsum(self.length)
-        total = int(end[-1]) if len(end) else 0
-        edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
-        for first, last in itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist()):
+        for first, last in _blocks(self.length):
             yield slice(first, last)
 
 
@@ -464,9 +465,9 @@ def distinct_callers(samples: Samples, context: NDArray[np.int32], stacks: UserS
     """Find the distinct lists of callers.
 
     Args:
-        samples: of a recording; a sample without a chain has no callers.
+        samples: a sample without a chain has no callers.
         context: i32[n] each sample's row of `UserContexts`.
-        stacks: what was unwound of their stacks, instead of the user part of their chains.
+        stacks: unwound stacks, which replace the user part of chains.
     """
     tails = _tails(samples, context, stacks)
     of_sample, first = _equal_tails(tails)
@@ -484,7 +485,7 @@ def _tails(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> 
     is_own = (length > 1) & (own_context > 0)
     rows = np.flatnonzero(is_own)
     is_own[rows] = words.take(begin.take(rows)) == own_context.take(rows)
-    # The sample itself says which instruction it interrupted; with hardware it may know better.
+    # The sample has the interrupted instruction, with hardware support more exactly.
     is_own_frame = is_unwound & own_frames(samples, user)
     outer = np.where(is_own_frame, np.append(stacks.frames.before, -1).take(outer), outer)
     begin, length = begin + is_own * 2, length - is_own * 2
@@ -505,7 +506,7 @@ def _equal_tails(tails: _Tails) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
 
 
 def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
-    """Return a hash of each tail and what else distinguishes it, u64[n]."""
+    """Return u64[n] a hash of each tail and its other columns."""
     facts = tails.mode.astype(np.uint64) << np.uint64(32) | tails.context.astype(np.uint32)
     hashes = mixed(mixed(facts, seed) + tails.outer.view(np.uint32), seed)
     for rows in tails.blocks():
@@ -521,12 +522,8 @@ def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
 
 def _are_equal(tails: _Tails, other: NDArray[np.int64]) -> bool:
     """Return whether each tail is the same as that of row `other`."""
-    columns: tuple[NDArray[np.integer], ...] = (
-        tails.length,
-        tails.mode,
-        tails.context,
-        tails.outer,
-    )
+    columns: tuple[NDArray[np.integer], ...]
+    columns = tails.length, tails.mode, tails.context, tails.outer
     if any((column.take(other) != column).any() for column in columns):
         return False
     begin = tails.begin.take(other)
@@ -543,7 +540,7 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32], stacks: UserStacks) ->
     words = tails.words.take(segments(tails.begin, tails.length))
     end = np.cumsum(tails.length)
     is_context = words >= LOWEST_CONTEXT
-    # The last place at or before each word where its mode was set: a context word, or the start.
+    # The last context word at or before each word, which sets its mode; -1 for the start.
     set_at = np.where(is_context, np.arange(len(words)), -1)
     start_of_word = np.repeat(end - tails.length, tails.length)
     set_at = np.maximum.accumulate(set_at) if len(set_at) else set_at
@@ -553,12 +550,12 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32], stacks: UserStacks) ->
         np.repeat(tails.mode, tails.length),
         _MODE_OF_WORD.take(negated, mode="clip"),
     )
-    # After a context word comes the instruction itself; all others are where calls return to.
+    # After a context word comes the instruction; all other words are return addresses.
     is_return = np.ones(len(words), np.bool_)
     is_return[1:] = ~is_context[:-1]
     is_return[(end - tails.length)[tails.length > 0]] = True
     is_return &= words > 0
-    # Frames that are only the innermost of samples are no callers.
+    # Innermost frames of samples are no callers.
     frames, new_row = stacks.frames.kept(stacks.frames.reached(tails.outer))
     is_met = np.zeros(len(stacks.address), np.bool_)
     is_met[frames.value] = True
@@ -590,7 +587,7 @@ def with_shown_copies(
 ) -> Samples:
     """Return samples without copies of the stacks of processes that `-V` does not show.
 
-    To unwind those takes most of the time of a first screen on a busy machine.
+    Unwinding those would take most of the time of a first screen on a busy machine.
     """
     user = samples.user
     if user is None or detail not in ("2", "3"):

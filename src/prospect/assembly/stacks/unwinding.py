@@ -1,14 +1,14 @@
 """Samples with registers and stack copies → the same samples with whole stacks.
 
-If frame pointers were recorded along with a copy (`--call-graph auto`), they take a stack further
-than the copy or its call-frame information could: but only from a return address on that both have,
-so that neither is believed against the other. Chains of frame pointers that come with the link
-register (arm64) get the callers of leaves.
+If frame pointers were recorded along with a copy (`--call-graph auto`), they continue a stack
+beyond the copy or its call-frame information, but only from a return address that both have, so
+that they never contradict each other. Chains of frame pointers with the link register (arm64) get
+the callers of leaves.
 
-`StackCopies` says which stacks are whole, where the others end, and what size of copy would have
-held them. That size follows from the stack's thread: if other samples of the same thread were
+`StackCopies` shows which stacks are whole, where the others end, and the size of copy that would
+have held them. That size follows from the stack's thread: if other samples of the same thread were
 unwound to the outermost function, the stack's far end is known. A thread has more than one stack in
-its life: exec puts it on another one, signals and green threads may.
+its life, after an exec, and with signals and green threads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class Machine(NamedTuple):
     """A machine's ELF number, its registers by the kernel's numbers, and some of them by name.
 
-    `link` is that of return addresses, where the machine has one.
+    `link` is the register of return addresses, if the machine has one.
     """
 
     number: int
@@ -79,10 +79,10 @@ _MOST_BRANCHES = 32
 
 
 class WholeStacks(NamedTuple):
-    """Samples whose user frames are those of `unwound`, or of their chains where that has none.
+    """Samples whose user frames are those of `unwound`, or of their chains if it has none.
 
-    `copies` says what became of the copies, None if there are none, or none that can be unwound.
-    A limit cut the chains of samples `is_cut`, bool[n], and the unwound stacks of `short`, i64[k].
+    `copies` is None if there are no copies that can be unwound. A limit cut the chains of samples
+    `is_cut`, bool[n], and the unwound stacks of `short`, i64[k].
     """
 
     samples: Samples
@@ -103,16 +103,14 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
 ) -> WholeStacks:
     """Find the callers in user space.
 
-    Args:
-        contexts: their address spaces.
-        is_cut: bool[n] whose chains are as long as the kernel records.
-        announce: called with how far it is.
+    `is_cut` bool[n] is from `cut_chains`; `announce` is called with the progress.
     """
     nothing = no_user_stacks(len(samples))
     is_cut = is_cut.copy()
     if samples.calls is not None:
         is_cut[samples.calls.sample] |= np.diff(samples.calls.start) >= _MOST_BRANCHES
-        samples = with_user_part(samples, samples.calls.sample, _branch_chains(samples))
+        chains = _branch_chains(samples, samples.calls)
+        samples = with_user_part(samples, samples.calls.sample, chains)
     machine = MACHINES.get(info.arch)
     copy_bytes = max(event.attr.sample_stack_user for event in info.events)
     states = samples.user
@@ -120,13 +118,14 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
         return WholeStacks(samples, nothing, None, is_cut, _NONE)
     begin, end = (column.take(states.sample) for column in user_begin(samples))
     is_64 = states.abi == abi.PERF_SAMPLE_REGS_ABI_64
-    # Chains by frame pointers stay as they are, but for the caller of a leaf.
+    # Chains by frame pointers only get the caller of a leaf.
     has_chain = (states.stack_bytes == 0) & (end - begin > 1)
     if machine.link in states.register_numbers:
         rows = np.flatnonzero(is_64 & has_chain)
         taken = unwind_input(states, rows, contexts, machine)
         samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
-    if not copy_bytes or not _has(states, machine):
+    needed = {machine.pc, machine.sp, machine.fp}
+    if not copy_bytes or not needed <= set(states.register_numbers):
         return WholeStacks(samples, nothing, None, is_cut, _NONE)
     rows = np.flatnonzero(is_64 & ~has_chain)
     taken = replace(
@@ -147,7 +146,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     )
     if not info.events[0].attr.sample_stack_user:
         copies = replace(copies, only_of_waits=True)
-    # The user's part of a chain counts only where it took a stack further.
+    # The user part of a chain counts only if it continued a stack.
     is_short = (taken.stack_block >= 0) & np.isin(
         unwound.end, (interface.END_CUT, interface.END_DEEP)
     )
@@ -159,15 +158,13 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     return WholeStacks(samples, stacks, copies, is_cut, short[~is_in_chain])
 
 
-def _has(states: UserStates, machine: Machine) -> bool:
-    return {machine.pc, machine.sp, machine.fp} <= set(states.register_numbers)
-
-
 class _Registers(Mapping[int, "NDArray[np.uint64]"]):
-    """Registers of some states, rows i64[k]; each is gathered when it is asked for."""
+    """Registers of some states, rows i64[k], each gathered on request.
+
+    `names` has the kernel's number of each register by its number here.
+    """
 
     def __init__(self, states: UserStates, rows: NDArray[np.int64], names: dict[int, int]) -> None:
-        """Take the kernel's number of each register by the name that it is to have here."""
         self._states, self._rows, self._names = states, rows, names
 
     def __getitem__(self, name: int) -> NDArray[np.uint64]:
@@ -192,7 +189,7 @@ def unwind_input(
     contexts: UserContexts,
     machine: Machine,
 ) -> interface.UnwindInput:
-    """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
+    """Return the unwinder's input for some states, rows i64[k]; 0 for unrecorded registers."""
     numbers = states.register_numbers
     registers = _Registers(states, rows, {number: number for number in numbers})
     unknown = np.zeros(len(rows), np.uint64)
@@ -223,12 +220,11 @@ def unwind_input(
 def _with_leaf_callers(
     samples: Samples, of_sample: NDArray[np.int64], given: interface.UnwindInput, code: RecordedCode
 ) -> Samples:
-    """Put the caller of a leaf, from the link register, behind the leaf.
+    """Add the caller of a leaf, from the link register, after the leaf.
 
     Args:
         of_sample: i64[k] rows of samples with a chain in user space, ascending.
         given: the registers of these; their pc is that of the chain.
-        code: what is in their address spaces.
     """
     parts = user_parts(samples, of_sample)
     begin = np.cumsum(parts.length) - parts.length
@@ -251,11 +247,11 @@ def _continued(
 
     Args:
         of_sample: i64[k] the samples that were unwound, ascending.
-        end: u8[k] why their stacks end.
-        is_fp_kept: bool[k] whether the frame register is the sample's in the outermost frame.
+        end: u8[k] END_* of their stacks.
+        is_fp_kept: bool[k] whether the outermost frame has the sample's frame register.
 
     Returns:
-        The samples, where longer stacks are chains, the other stacks, and bool[k] which stacks
+        The samples, in which longer stacks are chains, the other stacks, and bool[k] which stacks
         became longer.
     """
     asked = np.flatnonzero(
@@ -277,20 +273,20 @@ def _continued(
 def _joined(
     frames: Chains, other: Chains, is_next: NDArray[np.bool_]
 ) -> tuple[Chains, NDArray[np.int64]]:
-    """Add to stacks what others, of as many samples, have behind their last frame.
+    """Add to stacks the frames that `other` has after their last frame.
 
     Args:
         is_next: bool[k] whether the first frame record is that of the stack's last frame, which is
-            on another stack: so all return addresses that it leads to are of its callers.
+            on another stack: then all following return addresses are those of its callers.
 
     Returns:
-        The stacks, and i64[k] how many frames each got.
+        The stacks, and i64[k] the number of frames added to each.
     """
     begin = np.cumsum(other.length) - other.length
     place = segments(np.zeros(len(begin), np.int64), other.length)
     last = frames.words.take(np.cumsum(frames.length) - 1)
-    # Frame pointers may miss frames, but never have more of them than there are. In a recursion
-    # many are alike: then the one nearest to the same depth.
+    # Frame pointers may miss frames, but never have additional ones. In a recursion many frames are
+    # equal: then the one nearest to the same depth matches.
     is_match = other.words == last.repeat(other.length)
     is_match &= place < frames.length.repeat(other.length)
     matched = np.maximum.reduceat(np.where(is_match, place, -1), begin)
@@ -306,14 +302,11 @@ def _joined(
     return Chains(total, words), added
 
 
-def _branch_chains(samples: Samples) -> Chains:
-    """Return the stacks of calls in the processor's branch stack."""
-    calls: CallBranches | None = samples.calls
-    if calls is None:
-        return Chains(np.zeros(0, np.int64), np.zeros(0, np.uint64))
+def _branch_chains(samples: Samples, calls: CallBranches) -> Chains:
+    """Return the stacks of calls in the CPU's branch stack."""
     calls_each = np.diff(calls.start)
     is_user = samples.mode.take(calls.sample) == abi.PERF_RECORD_MISC_USER
-    # The last call in user space gives at least the function of a sample in the kernel.
+    # A sample in the kernel gets at least the function of the last call in user space.
     called = np.append(calls.target, np.uint64(0)).take(calls.start[:-1])
     called[calls_each == 0] = 0
     first = np.where(is_user, samples.ip.take(calls.sample), called)
@@ -321,7 +314,7 @@ def _branch_chains(samples: Samples) -> Chains:
     words = np.empty(int(length.sum()), np.uint64)
     begin = (np.cumsum(length) - length)[length > 0]
     words[begin] = first[length > 0]
-    # As all chains have it: an address behind the call.
+    # As in all chains, an address after the call.
     kept = np.where(length > 0, calls_each, 0)
     source = calls.source.take(segments(calls.start[:-1], kept))
     words[segments(begin + 1, calls_each[length > 0])] = source + np.uint64(1)
@@ -336,13 +329,13 @@ def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
     copy_bytes: int,
     is_continued: NDArray[np.bool_],
 ) -> StackCopies:
-    """Say of each stack what unwinding found.
+    """Return the results of unwinding for each stack.
 
     Args:
         task: u64[n] pid and tid of each sample.
-        keys: the objects, by the rows that the sites have.
-        copy_bytes: how much of a stack was asked for.
-        is_continued: bool[n] which stacks were made longer by other means.
+        keys: the objects, by the rows in the sites.
+        copy_bytes: size of copies in the event's attributes.
+        is_continued: bool[n] which stacks frame pointers continued.
     """
     has_copy = taken.stack_block >= 0
     frames = unwound.frames()
@@ -383,7 +376,7 @@ def _needed_bytes(
         return needed, is_least
     number, _ = numbered(task)
     sp = taken.sp.take(cut)
-    # A copy ends where the stack's mapping does, or before: of several the nearest is the best.
+    # A copy ends at the end of the stack's mapping, or before: of several the nearest is the best.
     behind = taken.sp.take(whole) + taken.stack_bytes.take(whole).astype(np.uint64)
     above = _next_above(number.take(cut), sp, number.take(whole), behind) - sp
     is_known = above <= MOST_STACK_BYTES
@@ -401,11 +394,11 @@ def _next_above(
 ) -> NDArray[np.uint64]:
     """Return for each value, u64[n], its group's least candidate above it, else the largest u64.
 
-    `among` has the group of each candidate, as `group` that of each value.
+    `group` has the group of each value, `among` that of each candidate.
     """
     groups, values = np.append(group, among), np.append(value, candidates)
     is_candidate = np.arange(len(groups)) >= len(group)
-    # A candidate that equals a value is not above it: it comes before.
+    # A candidate that equals a value is not above it, so it comes before.
     order = np.lexsort((~is_candidate, values, groups))
     at = np.where(is_candidate.take(order), np.arange(len(order)), len(order))
     after = np.minimum.accumulate(at[::-1])[::-1]
@@ -417,8 +410,8 @@ def _next_above(
 
 # Samples in a JVM's interpreter → samples in the bytecode that it interprets.
 #
-# All interpreted methods spend their time in the same code. If a copy of the stack tells which
-# method that was, the place in its bytecode becomes the sample's address.
+# All interpreted methods spend their time in the same code. If a copy of the stack shows the
+# method, the place in its bytecode becomes the sample's address.
 
 _PID = np.uint64(0xFFFF_FFFF)
 
@@ -430,11 +423,9 @@ def in_bytecode(
     symbolizer: Symbolizer,
     pids: Iterable[int],
 ) -> Samples:
-    """Return samples whose addresses are in bytecode, where that is known.
+    """Return samples with addresses in bytecode, if these are known.
 
-    Args:
-        symbolizer: knows the code of JVMs.
-        pids: the processes of JVMs that were read.
+    `pids` are the processes of JVMs whose code was recorded.
     """
     states, machine = samples.user, MACHINES.get(info.arch)
     if states is None or machine is None or machine.pc not in states.register_numbers:

@@ -2,8 +2,8 @@
 
 The kernel's part of a stack is always in the chain of its sample. The user part is in the chain as
 the kernel would have written it (the PERF_CONTEXT_USER word, the instruction, return addresses from
-the inside out), or in `UserStacks` if it was unwound here. Hits know their address space only in
-user mode; call chains lead from the kernel back into it.
+the inside out), or in `UserStacks` if it was unwound here. Hits have an address space only in user
+mode, but call chains lead from the kernel back into it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class UserContexts(Record):
-    """Distinct address spaces in the states that samples met them in.
+    """Distinct address spaces, each in the states that it had at samples.
 
     Attributes:
         of_sample: i32[n] row of the columns below, for each sample.
@@ -43,7 +43,7 @@ class UserContexts(Record):
 
 
 def find_user_contexts(samples: Samples, timeline: Timeline) -> UserContexts:
-    """Find the state of the address space behind every sample."""
+    """Find the state of the address space of every sample."""
     states = look_up_tasks(samples, timeline)
     space, epoch = timeline.space.take(states.change), timeline.epoch.take(states.change)
     packed = space.astype(np.int64) << 32 | epoch.astype(np.int64) & 0xFFFFFFFF
@@ -59,7 +59,7 @@ def find_user_contexts(samples: Samples, timeline: Timeline) -> UserContexts:
 
 
 class Chains(NamedTuple):
-    """Words of samples, one sample's behind another's: `length` i64[n] of `words` are each's."""
+    """Concatenated words of samples; each sample has `length` i64[n] of them."""
 
     length: NDArray[np.int64]
     words: NDArray[np.uint64]
@@ -74,11 +74,9 @@ def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
 
 
 def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chains) -> Samples:
-    """Return the samples with other frames of user space; those with none keep theirs.
+    """Return the samples with new frames of user space for the rows `of_sample`, i64[k] ascending.
 
-    Args:
-        of_sample: i64[k] rows of samples, ascending.
-        frames: of these k.
+    Samples for which `frames` has none keep theirs.
     """
     has_frames = frames.length > 0
     rows = of_sample[has_frames]
@@ -104,10 +102,10 @@ class UserStacks(Record):
     """The user part of samples' stacks.
 
     Attributes:
-        frames: a forest of frames, rows of the columns below, each behind its caller.
-        innermost: i32[n] row of `frames` for each sample, -1 if its chain has all that is known.
+        frames: a forest of frames, rows of the columns below, each after its caller.
+        innermost: i32[n] row of `frames` for each sample, -1 if its chain has all known frames.
         context: i32[s] row of `UserContexts` of each place.
-        address: u64[s] AVMA within the instruction that called; of an innermost frame its pc.
+        address: u64[s] AVMA within the calling instruction; the pc of an innermost frame.
     """
 
     frames: Forest
@@ -116,12 +114,12 @@ class UserStacks(Record):
     address: NDArray[np.uint64]
 
     def with_cut_ends(self, of_sample: NDArray[np.int64]) -> UserStacks:
-        """Return the stacks with a frame [cut] as the outermost one of some samples', i64[k]."""
+        """Return the stacks with an outermost frame [cut] for some samples, i64[k]."""
         rows = self.innermost.take(of_sample)
         of_sample, rows = of_sample[rows >= 0], rows[rows >= 0]
         if not len(rows):
             return self
-        # Whole stacks may have the same outermost frames: those of cut ones are put down again.
+        # Whole stacks may have the same outermost frames, so those of cut stacks are copied.
         frames, new_row = self.frames.kept(self.frames.reached(rows))
         none = np.array([-1], np.int32)
         place = np.array([len(self.address)], frames.value.dtype)
@@ -156,7 +154,7 @@ class UserStacks(Record):
 
 
 def no_user_stacks(samples: int) -> UserStacks:
-    """Return the stacks of so many samples if none was unwound."""
+    """Return the stacks of samples without unwound stacks."""
     none = np.zeros(0, np.int32)
     innermost = np.full(samples, -1, np.int32)
     return UserStacks(Forest(none, none, none), innermost, none, np.zeros(0, np.uint64))
@@ -167,6 +165,6 @@ def stacks_of_unwound(unwound: Unwound, of_sample: NDArray[np.int64], samples: i
     innermost = np.full(samples, -1, np.int32)
     innermost[of_sample] = unwound.innermost
     sites = unwound.sites
-    # In a chain what was interrupted further out looks like what has called.
+    # In a chain, an interrupted instruction further out looks like a call.
     address = sites.address - sites.is_interrupted
     return UserStacks(unwound.stacks, innermost, sites.context, address)

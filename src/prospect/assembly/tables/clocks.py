@@ -1,7 +1,7 @@
-"""A recording's description of its timers → which clock took a sample, and when each clock ran.
+"""A recording's description of its timers → the clock of each sample, and when each clock ran.
 
-Anybody may have written the recording. Throttle and loss records say when clocks delivered nothing:
-the `ClockStopTable`.
+The recording may come from any writer. Throttle and loss records show when clocks delivered no
+samples: the `ClockStopTable`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONGEST_TICK_NS = np.uint64(10_000_000)
 
 
 class Clocks(NamedTuple):
-    """The clocks of a profile, and the event id of each row; no ids where a CPU has one clock."""
+    """The clocks of a profile, and the event id of each row; no ids if a CPU has one clock."""
 
     table: ClockTable
     ids: tuple[int, ...]
@@ -78,7 +78,7 @@ def clock_of_id(info: RecordingInfo) -> dict[int, int]:
 
 
 def clock_count(info: RecordingInfo) -> int:
-    """Return how many clocks count the same time, at least 1."""
+    """Return the number of clocks that count the same time, at least 1."""
     return max(len(_bank(info)), 1)
 
 
@@ -94,8 +94,8 @@ def with_clocks(events: Events, info: RecordingInfo) -> tuple[Events, RecordingI
 def with_one_clock_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
     """Return records and description with all samples of the clocks in one event.
 
-    If stacks of some processes only were copied, the file has the samples with copies in its
-    first event, and the clocks' own samples, of all other processes, in the second one.
+    If only the stacks of some processes were copied, the file has the samples with copies in its
+    first event, and the clocks' samples of all other processes in the second one.
     """
     bank = _bank(info)
     of_copies = {event_id for clock in bank for event_id in clock.copy_ids}
@@ -115,10 +115,10 @@ def with_one_clock_event(events: Events, info: RecordingInfo) -> tuple[Events, R
 
 
 def with_clock_periods(events: Events, info: RecordingInfo) -> Events:
-    """Give each sample of a bank the period of its own clock, where it carries none itself.
+    """Give each sample of a bank the period of its clock, unless samples have periods.
 
-    The attributes of such a bank have the period of all clocks together, for readers that add
-    periods up and know nothing of clocks.
+    The attributes of such a bank have the period of all clocks together, for readers that add up
+    periods and do not know clocks.
     """
     bank = _bank(info)
     if len(bank) < 2 or not _timer_period_ns(info.events[0].attr):
@@ -126,7 +126,7 @@ def with_clock_periods(events: Events, info: RecordingInfo) -> Events:
     attr, samples = info.events[0].attr, events.samples
     if attr.sample_type & abi.PERF_SAMPLE_PERIOD:
         return events
-    # Without ids the clocks cannot be told apart; they have this period on average.
+    # Without ids the clocks cannot be distinguished; they have this period on average.
     common_ns = min(attr.sample_period * len(bank), _LARGEST_I64)
     periods = [clock.period_ns if clock.ids else common_ns for clock in bank]
     period = np.array(periods, np.uint64).take(samples.clock)
@@ -136,7 +136,7 @@ def with_clock_periods(events: Events, info: RecordingInfo) -> Events:
 
 
 def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks:
-    """Return when which timer ran on which CPU; empty if no fixed grid is known."""
+    """Return the times of each timer on each CPU; empty if no fixed grid is known."""
     if not (run.system_wide and run.end_ns > run.begin_ns and info.events):
         return Clocks(_table([]), ())
     if info.extras:
@@ -177,7 +177,7 @@ def _own_rows(info: RecordingInfo, events: Events, run: RunInfo) -> list[tuple[i
 
 
 def _bank(info: RecordingInfo) -> list[_Clock]:
-    """Return the clocks that Prospect's section describes, none unless all of it makes sense."""
+    """Return the clocks in Prospect's section, none if any of it is invalid."""
     described = info.extras.get("clocks")
     if type(described) is not list or not 0 < len(described) <= MOST_CLOCKS:
         return []
@@ -188,7 +188,7 @@ def _bank(info: RecordingInfo) -> list[_Clock]:
         ids, cpus = counts_of(fields.get("ids")), counts_of(fields.get("cpus"))
         if not (period and period[0] and ids and all(map(is_i32, cpus))):
             return []
-        # A recording of version 0.1.0 does not say which id was on which CPU.
+        # Recordings of version 0.1.0 lack the CPU of each id.
         copy_ids = counts_of(fields.get("copy_ids"))
         copy_ids = copy_ids if len(copy_ids) == len(ids) else ()
         clocks.append(_Clock(period[0], ids, cpus if len(cpus) == len(ids) else (), copy_ids))
@@ -215,10 +215,10 @@ def _spans_online(info: RecordingInfo, cpu: int, run: RunInfo) -> list[tuple[int
 
 
 def _buffer_read_ns(info: RecordingInfo, cpu: int, run: RunInfo) -> tuple[int, int]:
-    """Return between which times a CPU's samples are in the recording.
+    """Return the times between which a CPU's samples are in the recording.
 
-    A part of a live session begins and ends at one moment, but each buffer was read before that,
-    and on a busy machine long before. Later samples are in the next part.
+    A part of a live session begins and ends at one time, but each buffer was read before that, on a
+    busy machine long before. Later samples are in the next part.
     """
     recorded = info.extras.get("buffers_read_ns")
     both = recorded if type(recorded) is list and len(recorded) == 2 else [{}, {}]
@@ -244,7 +244,7 @@ def _changes(info: RecordingInfo, cpu: int) -> list[tuple[int, str]]:
 
 
 def _timer_period_ns(attr: EventAttr) -> float:
-    """Return the period of a timer's fixed grid, 0.0 for what has none.
+    """Return the period of a timer's fixed grid, 0.0 for other events.
 
     For cpu-clock the kernel turns a rate into a fixed period once.
     Source: perf_swevent_init_hrtimer() in ``kernel/events/core.c``, Linux 6.18.
@@ -258,7 +258,7 @@ def _timer_period_ns(attr: EventAttr) -> float:
 
 
 def _lost_by_records(events: Events) -> dict[str, int]:
-    """Return id → records lost, by the records that report it: what a cut recording has."""
+    """Return id → lost records, by the records of losses; for cut recordings."""
     ids, place = np.unique(events.losses.id, return_inverse=True)
     count = np.minimum(np.bincount(place, events.losses.count, len(ids)), 2.0**62)
     return dict(zip(map(str, ids.tolist()), count.astype(np.int64).tolist(), strict=True))
@@ -278,7 +278,7 @@ def _table(rows: Sequence[_Row]) -> ClockTable:
 
 
 class _Throttles(NamedTuple):
-    """From when to when which clock was throttled: i64, u64 and u64 columns."""
+    """Times at which clocks were throttled: i64, u64 and u64 columns."""
 
     clock_index: NDArray[np.int64]
     begin_ns: NDArray[np.uint64]
@@ -300,7 +300,7 @@ def describe_clock_stops(clocks: Clocks, losses: Losses) -> ClockStopTable:
 
 
 def _clock_rows(clocks: Clocks, losses: Losses) -> NDArray[np.int64]:
-    """Return i64[l]: the clock that each record is of, -1 if it is of none."""
+    """Return i64[l] the clock of each record, -1 if it has none."""
     outside: NDArray[np.uint64] | NDArray[np.int32]
     known: NDArray[np.uint64] | NDArray[np.int32]
     if clocks.ids:
@@ -323,9 +323,8 @@ def _throttles(losses: Losses, row_of_loss: NDArray[np.int64]) -> _Throttles:
     rows = rows[np.argsort(row_of_loss[rows], kind="stable")]  # records are in time order
     clock, begins = row_of_loss[rows], is_throttle[rows]
     # If several of a kind follow each other, the first one counts.
-    is_change = np.ones(len(rows), np.bool_)
-    is_change[1:] = (clock[1:] != clock[:-1]) | (begins[1:] != begins[:-1])
-    rows, clock, begins = rows[is_change], clock[is_change], begins[is_change]
+    kept = run_starts(clock, begins.view(np.uint8))
+    rows, clock, begins = rows.take(kept), clock.take(kept), begins.take(kept)
     time_ns = losses.time_ns[rows]
     end_ns = np.append(time_ns[1:], np.uint64(_FOREVER_NS))
     is_last = np.append(clock[1:] != clock[:-1], True)
@@ -336,7 +335,7 @@ def _throttles(losses: Losses, row_of_loss: NDArray[np.int64]) -> _Throttles:
 def _ended_unseen(
     throttles: _Throttles, full_clock: NDArray[np.int64], full_ns: NDArray[np.uint64]
 ) -> _Throttles:
-    """End throttles after a tick where the record of their end may be one of those lost since."""
+    """End throttles after a tick if the record of their end may have been lost."""
     by_clock = np.lexsort((full_ns, full_clock))
     full_clock, full_ns = full_clock.take(by_clock), full_ns.take(by_clock)
     end_ns = throttles.end_ns.copy()
@@ -355,7 +354,7 @@ def _ended_unseen(
 def _full_buffers(
     table: ClockTable, losses: Losses, row_of_loss: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return clock rows and times: a loss record speaks for all clocks of its CPU's buffer."""
+    """Return clock rows and times: a loss record is about all clocks of its CPU's buffer."""
     is_loss = np.isin(losses.kind, _LOSSES)
     of_clock = np.append(table.cpu, -1).take(row_of_loss)
     cpu = np.where(losses.cpu >= 0, losses.cpu, of_clock)[is_loss]

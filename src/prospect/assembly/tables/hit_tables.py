@@ -38,12 +38,9 @@ _MOST_LOST = 2.0**62
 def describe_hits(
     hits: Attribution, location_index: NDArray[np.int32], history: ProcessHistory
 ) -> tuple[HitTable, list[str]]:
-    """Return the table of hits, their entry reasons not yet known, and the names of threads.
+    """Return the table of hits, still without entry reasons, and the names of threads.
 
-    Args:
-        hits: the distinct hits.
-        location_index: i32 row of locations of each hit; more may follow.
-        history: whose names `hits.comm` refers to.
+    `location_index` has i32 the row of locations of each hit first.
     """
     comms, comm_index = distinct_keys(hits.comm + np.int32(1), len(history.names) + 1)
     names = [history.names[row - 1] if row else b"?" for row in comms.tolist()]
@@ -62,7 +59,7 @@ def describe_hits(
 def describe_samples(
     samples: Samples, hits: Attribution, stack_index: NDArray[np.int32] | None
 ) -> SampleTable:
-    """Return the table of samples; `stack_index` is as there."""
+    """Return the table of samples."""
     return SampleTable(
         hit_index=hits.sample_row,
         time_ns=samples.time_ns,
@@ -77,14 +74,10 @@ def describe_samples(
 def describe_mappings(
     hits: Attribution, placement: Placement, object_rows: NDArray[np.int32], history: ProcessHistory
 ) -> MappingTable:
-    """Return the mappings that processes had hits in, one row a process and mapping.
+    """Return the mappings with hits, one row for a process and mapping.
 
-    Pieces of code that a jitdump file describes are one row, from the first to the last one hit.
-
-    Args:
-        hits: the distinct hits.
-        object_rows: i32[k] profile row of each of `placement.keys`.
-        history: whose mappings `placement.mapping_index` refers to.
+    The code of a jitdump file is one row, from the first to the last hit piece. `object_rows`
+    i32[k] has the profile's row of each of `placement.keys`.
     """
     rows = np.flatnonzero(placement.mapping_index >= 0)
     mapping = placement.mapping_index.take(rows)
@@ -93,7 +86,7 @@ def describe_mappings(
     merged = np.where(is_jit, len(history.mappings) + placed, mapping)
     numbers = len(history.mappings) + len(placement.keys)
     key = hits.process_row.take(rows).astype(np.int64) * numbers + merged
-    # Hits are ordered by process and address: those of a mapping follow each other.
+    # Hits are ordered by process and address, so those of a mapping follow each other.
     run = run_starts(key, mapping)
     count = np.add.reduceat(hits.count.take(rows), run) if len(run) else np.empty(0, np.int64)
     key, mapping, rows = key.take(run), mapping.take(run), rows.take(run)
@@ -116,10 +109,10 @@ def describe_mappings(
 
 
 def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
-    """Add up by CPU what the kernel says it did not deliver.
+    """Add up the losses that the kernel reports, by CPU.
 
-    LOST records report losses while they can be written; the counters that the recorder read at
-    the end (PERF_FORMAT_LOST, by event id) know all of them, and win where they say more.
+    LOST records report losses while they can be written; the counters that the recorder read at the
+    end (PERF_FORMAT_LOST, by event id) have all of them. The greater number counts.
     """
     losses = events.losses
     counted = {
@@ -133,9 +126,9 @@ def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
     is_throttle = losses.kind == abi.PERF_RECORD_THROTTLE
     throttled = np.bincount(row[is_throttle], minlength=len(cpu))
     lost = np.zeros(len(cpu))
-    # As real numbers: only a damaged record reports more than 2**53, and none may turn negative.
+    # As floats, which never become negative: only a damaged record reports more than 2**53.
     if events.runtimes is None or not counted:
-        # Else they may be of records of Python frames, which share the samples' rings.
+        # Otherwise they may be losses of Python frames, which share the samples' rings.
         np.add.at(lost, row, losses.count)
     lost[counted_row] = np.maximum(lost[counted_row], list(counted.values()))
     lost = np.minimum(lost, _MOST_LOST)
@@ -147,12 +140,11 @@ def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
 
 # System calls that the recorder counted + process rows → `SyscallTable`.
 #
-# They are the value of `syscalls` in Prospect's own feature section (docs/recording.md), which
-# anybody may have written. There is no table if nothing was counted, or if the value is not what
-# a recorder writes.
+# They are the value of `syscalls` in Prospect's feature section (docs/recording.md), which may come
+# from any writer. There is no table if nothing was counted or the value is invalid.
 
 _COLUMNS = ("image", "number", "compat", "calls", "ended", "time_ns")
-# Sums of any counts that a document can hold stay within 64 bits.
+# Sums of counts must fit into 64 bits.
 _MOST = 1 << 62
 
 
@@ -186,7 +178,7 @@ def describe_syscalls(info: RecordingInfo, processes: ProcessTable) -> SyscallTa
 
 
 def _columns(document: object) -> dict[str, NDArray[np.int64]] | None:
-    """Return the columns of the counts, None unless all are there and equally long."""
+    """Return the columns of the counts; None if one is missing, of another length, or too large."""
     columns = {name: counts_of(mapping_of(document).get(name)) for name in _COLUMNS}
     rows = len(columns["image"])
     if not rows or any(len(column) != rows for column in columns.values()):
@@ -199,7 +191,7 @@ def _columns(document: object) -> dict[str, NDArray[np.int64]] | None:
 
 
 def _images(document: object) -> tuple[NDArray[np.int64] | None, NDArray[np.uint64]]:
-    """Return pid and since_ns of the program images, None for pids that cannot be any."""
+    """Return pid and since_ns of the program images; None for invalid pids."""
     pids: Any = mapping_of(document).get("pid")
     since_ns = counts_of(mapping_of(document).get("since_ns"))
     if type(pids) is not list or len(pids) != len(since_ns) or not all(map(is_i32, pids)):
@@ -208,7 +200,7 @@ def _images(document: object) -> tuple[NDArray[np.int64] | None, NDArray[np.uint
 
 
 def _names(machine: str, called: list[int]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return distinct names in order, and for each ``number * 2 + compat`` which of them it has."""
+    """Return distinct names in order, and the row of the name for each ``number * 2 + compat``."""
     names = [syscall_name(machine, call >> 1, compat=bool(call & 1)) for call in called]
     distinct = sorted(set(names))
     place = {name: index for index, name in enumerate(distinct)}
@@ -218,10 +210,10 @@ def _names(machine: str, called: list[int]) -> tuple[list[str], NDArray[np.int64
 def _rows_at(
     pid: NDArray[np.int64], time_ns: NDArray[np.uint64], processes: ProcessTable
 ) -> NDArray[np.int64]:
-    """Return i64: the process row of each pid at a time; its first row before that, -1 for none.
+    """Return i64 the process row of each pid at a time; else its first row, -1 for none.
 
-    A row begins at the fork or the exec, and an image is known from its first call on, so that
-    the last row that had begun is the one.
+    A row begins at the fork or the exec, and an image at its first call, so it is the last row that
+    had begun.
     """
     count = len(processes)
     every_pid = np.concatenate((processes.pid.astype(np.int64), pid))

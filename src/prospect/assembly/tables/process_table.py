@@ -1,13 +1,13 @@
 """Process rows of `spaces` + the recorder's snapshot → `ProcessTable`, and memory without hits.
 
 Births, ends and parents come from the records; kernel threads, process groups and sessions from
-Prospect's own snapshot, because no record carries them. A process born later has its parent's group
-and session, as fork() hands them down; what setpgid() and setsid() made of them is in no record.
+Prospect's snapshot, because no record has them. A process born later has its parent's group and
+session, which fork() copies; no record reports setpgid() and setsid().
 
-`UnhitMappings` has what a process had mapped as it ended: those mappings that no hit is in. Nothing
-is looked up before a report asks for a process. Executable mappings are those of the records, all
-others those of a text of /proc/PID/maps that the recorder read (the key ``memory_maps`` of
-Prospect's own feature section, docs/recording.md), which anybody may have written.
+`UnhitMappings` returns the mappings of a process at its end that have no hit. A report requests
+them process by process. Executable mappings are those of the records, all others those of a text of
+/proc/PID/maps that the recorder read (the key ``memory_maps`` of Prospect's feature section,
+docs/recording.md), which may come from any writer.
 Defined by: proc(5); show_map_vma() in ``fs/proc/task_mmu.c`` (Linux 6.18).
 """
 
@@ -34,8 +34,6 @@ from prospect.spaces.address_spaces import recorded_prot
 from prospect.symbols.objects import classify
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from numpy.typing import NDArray
 
     from prospect.abi.recorded_facts import RecordingInfo
@@ -78,7 +76,7 @@ def describe_processes(history: ProcessHistory, info: RecordingInfo) -> ProcessT
         is_kernel_thread=_kernel_threads(rows.pid, rows.parent_pid, rows.parent_row, snapshot[3]),
         is_recorder=is_recorder,
         is_command=is_command,
-        # The recorder may have been started by a shell that it attached to.
+        # A shell that the recorder attached to may have started it.
         is_descendant=_descended(is_command, rows.parent_row, info) & ~is_recorder,
     )
 
@@ -86,13 +84,9 @@ def describe_processes(history: ProcessHistory, info: RecordingInfo) -> ProcessT
 def with_control_groups(
     processes: ProcessTable, events: Events, hits: Attribution, containers: object
 ) -> ProcessTable:
-    """Return processes with the control groups in which they were sampled last.
+    """Return processes with the control groups of their last samples.
 
-    Args:
-        processes: without.
-        events: with the groups of samples.
-        hits: of processes.
-        containers: `containers` of docs/recording.md.
+    `containers` is the key of docs/recording.md.
     """
     ids = events.samples.control_group
     if ids is None:
@@ -131,7 +125,7 @@ def _snapshot(
 ) -> NDArray[np.int32]:
     """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1).
 
-    `later` are rows whose group and session were seen later, from `_groups_met`.
+    `later` has rows whose group and session were read later, from `_groups_met`.
     """
     columns = 4
     facts = {
@@ -139,8 +133,7 @@ def _snapshot(
         for number, value in by_number(recorded).items()
         if type(value) is list and len(value) == columns and all(map(is_i32, value))
     }
-    # Lists, as each row may be made of one before it: a hundred thousand of them are a second of
-    # numpy's single elements.
+    # Lists, as each row may depend on an earlier one, and numpy's single elements are slow.
     numbers = pid.tolist()
     unknown = [-1, -1, -1, 0]
     rows = [unknown] * len(numbers)
@@ -167,8 +160,7 @@ def _groups_met(
 ) -> dict[int, list[int]]:
     """Return the groups and sessions that were read while processes ran, by their first row.
 
-    No record reports setpgid() and setsid(). If several processes had one pid, it is the last that
-    had begun then.
+    If several processes had one pid, they belong to the last one that had begun then.
     """
     facts = {
         number: value
@@ -196,7 +188,7 @@ def _command_rows(
 ) -> NDArray[np.bool_]:
     """Mark COMMAND: the rows of its pid from its first exec on.
 
-    Before that exec the row is the recorder's own child, still running the recorder's code.
+    Before that exec it still runs the recorder's code.
     """
     marked = np.zeros(len(pid), np.bool_)
     if isinstance(command_pid, int):
@@ -212,7 +204,7 @@ def _attached_rows(
     birth: NDArray[np.uint8],
     attached: tuple[int, ...],
 ) -> NDArray[np.bool_]:
-    """Mark processes that ran before they were attached to, and what they execute later."""
+    """Mark attached processes that ran before the recording, and the programs that they exec."""
     marked: NDArray[np.bool_] = np.isin(pid, attached) & (birth == BIRTH_PREEXISTING)
     for row in np.flatnonzero(np.isin(pid, attached) & (birth == BIRTH_EXEC)).tolist():
         parent = int(parent_row[row])
@@ -223,21 +215,16 @@ def _attached_rows(
 def _descended(
     is_command: NDArray[np.bool_], parent_row: NDArray[np.int32], info: RecordingInfo
 ) -> NDArray[np.bool_]:
-    """Mark COMMAND, or whom was attached to, and all that descends from it.
+    """Mark COMMAND or the attached processes, and their descendants.
 
-    Threads are opened one after the other, and what one of them starts meanwhile may be followed
-    on some CPUs without a record of its fork. If only inheritance follows processes, all that
-    are there descend from them.
+    In task scope every process of an attached recording is one: a child forked between the openings
+    of two threads' events may have no record of its fork.
     """
     if attached_pids(info.extras) and info.extras.get("scope") == "task":
         return np.ones_like(is_command)
-    return _descendants(is_command, parent_row)
-
-
-def _descendants(is_command: NDArray[np.bool_], parent_row: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Mark COMMAND and all below it; pointer jumping, so depth d takes log d rounds."""
     marked = is_command.copy()
     above = parent_row.astype(np.int64)
+    # Pointer jumping: depth d takes log d rounds.
     while (above >= 0).any():
         has_parent = above >= 0
         up = np.maximum(above, 0)
@@ -252,7 +239,7 @@ def _kernel_threads(
     parent_row: NDArray[np.int32],
     recorded: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Mark kthreadd and its children; one that execs (a usermode program) is none any more."""
+    """Mark kthreadd and its children, except those that exec (usermode programs)."""
     is_thread = (recorded == 1) | (pid == _KTHREADD_PID) | (parent_pid == _KTHREADD_PID)
     after_exec = (parent_row >= 0) & (pid == pid[np.maximum(parent_row, 0)])
     marked: NDArray[np.bool_] = np.logical_and(is_thread, ~after_exec)
@@ -277,13 +264,9 @@ class UnhitMappings:
         mapping_index: NDArray[np.int64],
         extras: dict[str, Any],
     ) -> None:
-        """Prepare.
+        """Take i32[h] the process and i64[h] the mapping of each hit, -1 for none.
 
-        Args:
-            history: all mappings.
-            process_row: i32[h] process of each hit.
-            mapping_index: i64[h] row of `history.mappings` that each hit is in, -1 for none.
-            extras: Prospect's own section, which may have maps that were read whole.
+        `extras` may have maps that were read whole.
         """
         self._extras = extras
         self._history = history
@@ -292,11 +275,7 @@ class UnhitMappings:
         self._paths: dict[int, str] = {}
 
     def __call__(self, process: int) -> MemoryMap:
-        """Return the mappings of a process without a hit.
-
-        Args:
-            process: row of the history's processes; one beyond them has no mappings.
-        """
+        """Return the mappings without a hit of a process; none for a row beyond the history's."""
         if not 0 <= process < len(self._last_change):
             return MemoryMap.empty()
         processes = self._history.processes
@@ -306,7 +285,7 @@ class UnhitMappings:
         return self._with_data(known, whole, process) if whole else known
 
     def _with_data(self, known: MemoryMap, whole: MemoryMap, process: int) -> MemoryMap:
-        """Add what was read but not recorded, if no recorded mapping is."""
+        """Add mappings that were read but not recorded, if they overlap no recorded one."""
         table, hit = self._history.mappings, self._hit_mappings(process)
         start = np.concatenate((known.start, table.start.take(hit)))
         end = np.concatenate((known.end, table.end.take(hit)))
@@ -332,7 +311,7 @@ class UnhitMappings:
         start, end, mapping = self._history.address_spaces.mappings_in(
             int(timeline.space[change]), int(timeline.epoch[change])
         )
-        # An MMAP record does not say what may be executed; without a mark for data it is code.
+        # An MMAP record has no protection; without a mark for data it is code.
         prot = table.prot.take(mapping)
         is_wanted = (prot == 0) | (prot & abi.PROT_EXEC != 0)
         hit = self._hit_mappings(process)
@@ -341,7 +320,7 @@ class UnhitMappings:
         self._is_hit[hit] = False
         bits = recorded_prot(table, mapping[is_wanted])
         start, end, mapping = start[is_wanted], end[is_wanted], mapping[is_wanted]
-        # A piece that was left of a mapping begins further inside the file than all of it.
+        # The remaining piece of a mapping begins further inside the file than the whole.
         pgoff = table.pgoff.take(mapping) + (start - table.start.take(mapping))
         name = table.name.take(mapping)
         if self._is_jit.take(name).any():
@@ -358,7 +337,7 @@ class UnhitMappings:
         )
 
     def _path(self, name: int) -> str:
-        """Return a name of the history's as text; most processes map the same files."""
+        """Return a name of the history as text; most processes map the same files."""
         path = self._paths.get(name)
         if path is None:
             path = self._paths[name] = os.fsdecode(self._history.names[name])
@@ -367,14 +346,14 @@ class UnhitMappings:
     def _first_and_last_pieces(
         self, name: NDArray[np.int32], hit_name: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Make the pieces of code that a jitdump file describes one row, as those with hits are.
+        """Merge the pieces of code of a jitdump file into one row, like those with hits.
 
         Args:
             name: i32[k] of each mapping, in the order of addresses.
-            hit_name: of the mappings with hits: what is left of their jitdump files is no row.
+            hit_name: of the mappings with hits; the rest of their jitdump files has no row.
 
         Returns:
-            For each row its first and its last mapping, i64[m] each; one for what is no JIT's.
+            The first and the last mapping of each row, i64[m] each; the same for other mappings.
         """
         is_jit = self._is_jit.take(name)
         group = np.where(is_jit, -1 - name.astype(np.int64), np.arange(len(name)))
@@ -390,7 +369,7 @@ class UnhitMappings:
 
     @functools.cached_property
     def _is_jit(self) -> NDArray[np.bool_]:
-        """bool[n]: whether a mapping's name, a row of the history's, is a jitdump file's."""
+        """bool[n]: whether a mapping's name, a row of the history's, is that of a jitdump file."""
         names, of_mappings = self._history.names, self._history.mappings.name
         is_jit = np.zeros(len(names) + 1, np.bool_)  # one more, for -1
         for row in sorting.distinct(of_mappings[of_mappings >= 0]).tolist():
@@ -399,12 +378,12 @@ class UnhitMappings:
 
     @functools.cached_property
     def _is_hit(self) -> NDArray[np.bool_]:
-        """bool[m]: room to mark mappings in, all False."""
+        """bool[m]: marks of mappings for temporary use, all False."""
         return np.zeros(len(self._history.mappings), np.bool_)
 
     @functools.cached_property
     def _last_change(self) -> NDArray[np.int64]:
-        """i64[p]: the last change of the timeline that each process is in; 0 knows nothing."""
+        """i64[p]: the last change of each process in the timeline; 0 if there is none."""
         process_row = self._history.timeline.process_row
         last = np.zeros(len(self._history.processes.pid), np.int64)
         known = np.flatnonzero(process_row >= 0)
@@ -434,10 +413,10 @@ def _overlaps(
     other_start: NDArray[np.uint64],
     other_end: NDArray[np.uint64],
 ) -> NDArray[np.bool_]:
-    """Return which of some ranges share an address with any of the others, bool[n]."""
+    """Return bool[n] which ranges share an address with any of the others."""
     order = np.argsort(other_start, kind="stable")
     first, reached = other_start[order], np.maximum.accumulate(other_end[order])
-    # Those others that begin before a range ends, and how far they reach.
+    # The number of others that begin before a range ends, and their furthest end.
     before = np.searchsorted(first, end)
     reach = np.concatenate((np.zeros(1, np.uint64), reached))[before]
     overlaps: NDArray[np.bool_] = reach > start
@@ -445,10 +424,9 @@ def _overlaps(
 
 
 class WholeMaps:
-    """The maps that a recording holds."""
+    """The texts of /proc/PID/maps in a recording; none if the document is invalid."""
 
     def __init__(self, extras: dict[str, Any]) -> None:
-        """Prepare; a document that is not as ours has no maps."""
         document = mapping_of(extras.get("memory_maps"))
         self._packed = document.get("zlib")
         columns = [counts_of(document.get(key)) for key in ("pid", "read_ns", "size_bytes")]
@@ -459,7 +437,7 @@ class WholeMaps:
             self._rows.setdefault(pid, []).append((read_ns, begin, size))
 
     def of(self, pid: int, start_ns: int, end_ns: int) -> MemoryMap | None:
-        """Return the map of what a pid was between two times, None if none was read."""
+        """Return the last map of a pid that was read between two times, None if there is none."""
         found = [row for row in self._rows.get(pid, ()) if start_ns <= row[0] <= end_ns]
         if not found:
             return None
@@ -472,7 +450,7 @@ class WholeMaps:
 
 
 def _parsed(text: bytes, read_ns: int) -> MemoryMap | None:
-    """Return what a text says; None if it says nothing."""
+    """Return the mappings in a text; None if it has none."""
     start, end, pgoff, prot, path = [], [], [], [], []
     for found in re.finditer(_LINE, text, re.MULTILINE):
         first, behind, read, write, execute, offset, name = found.groups()

@@ -1,9 +1,8 @@
 """Calls that the recorder counted → `CallCounts`.
 
-They are the value of `calls` in Prospect's own feature section (docs/call-counts.md), which anybody
-may have written. The addresses that the calls return to are named with those of the samples, then
-the table is made. There is none if nothing was counted, or if the value is not what a recorder
-writes.
+They are the value of `calls` in Prospect's feature section (docs/call-counts.md), which may come
+from any writer. The return addresses of the calls are named with the addresses of samples, then the
+table is made. There is none if nothing was counted or the value is invalid.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _ONE_BYTE = np.uint64(1)
 
 
 class CountedCalls(Record):
-    """The document, checked.
+    """The checked document.
 
     Attributes:
         counts, by_window: its columns, i64[n].
-        functions: how many there are.
-        addresses: where each call is that leads to a row of `counts`.
+        functions: number of counted functions.
+        addresses: of the calls in `counts`.
         process_index: i32[c] of these rows.
     """
 
@@ -55,7 +54,7 @@ class CountedCalls(Record):
 
 
 def read_call_counts(info: RecordingInfo, timeline: Timeline) -> CountedCalls | None:
-    """Check what a recording says of calls; None if it says nothing, or nothing sound."""
+    """Check the counted calls of a recording; None if there are none, or they are invalid."""
     document = mapping_of(info.extras.get("calls"))
     functions = len(texts_of(mapping_of(document.get("functions")).get("name")))
     counts = _columns(document.get("counts"), _COUNTS, functions)
@@ -65,7 +64,7 @@ def read_call_counts(info: RecordingInfo, timeline: Timeline) -> CountedCalls | 
     time_ns = counts["first_ns"].astype(np.uint64)
     change = timeline.processes.find(counts["pid"].astype(np.int32), time_ns)
     process_index = timeline.process_row.take(change).astype(np.int32)
-    # The return address may be that of the next function, where the call is the last thing.
+    # The return address may be in the next function, if the call is a function's last instruction.
     address = counts["caller"].astype(np.uint64)
     address -= np.minimum(address, _ONE_BYTE)
     return CountedCalls(
@@ -91,7 +90,7 @@ def describe_call_counts(
     functions: FunctionTable,
     locations: LocationTable,
 ) -> CallCounts | None:
-    """Return the table; None if nothing was counted, or the document's parts do not fit each other.
+    """Return the table; None if nothing was counted, or parts of the document contradict.
 
     `counted` is from `read_call_counts`; `location_index` has i32 rows of locations, those of its
     addresses last; the other tables are the profile's.
@@ -104,8 +103,8 @@ def describe_call_counts(
         return None
     location_index = location_index[len(location_index) - len(counted.addresses) :]
     counts, cpu_ns = counted.counts, number_of(document.get("cpu_ns"))
-    # By the cost of a probe before the run. Its cost within may be less, so that the sum can
-    # exceed the CPU time, which holds both.
+    # The cost of a probe was measured before the run. It may be lower in the run, so the sum can
+    # exceed the CPU time, which contains it.
     cost_ns = min(max(number_of(document.get("cost_ns")), 0.0), max(cpu_ns, 0.0))
     return CallCounts(
         functions=called,
@@ -131,7 +130,7 @@ def _hook(document: Mapping[str, object]) -> tuple[str, ...]:
 def _columns(
     document: object, names: tuple[str, ...], functions: int
 ) -> dict[str, NDArray[np.int64]] | None:
-    """Return columns of counts, None unless all are there, equally long and of known functions."""
+    """Return columns of counts; None if one is missing, of another length, or out of range."""
     columns = {name: counts_of(mapping_of(document).get(name)) for name in names}
     rows = len(columns["calls"])
     if any(len(column) != rows for column in columns.values()):
@@ -177,7 +176,7 @@ def _counted_functions(
 
 
 def _windows(counted: CountedCalls) -> CallWindows | None:
-    """Return the windows, None if there was no gap between them."""
+    """Return the windows, None if there were no gaps between them."""
     document = mapping_of(counted.document.get("windows"))
     own_ns, gap_ns = (counts_of(document.get(key)) for key in ("own_ns", "gap_ns"))
     rows = counted.by_window
@@ -198,7 +197,7 @@ def _windows(counted: CountedCalls) -> CallWindows | None:
 def _process_of(
     counted: CountedCalls, function: NDArray[np.int64], pid: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return i32[n]: the process row in which a pid called a function first, -1 if it did not."""
+    """Return i32[n] the process row in which a pid first called a function, -1 if it never did."""
     counts = counted.counts
     order = np.argsort(counts["first_ns"], kind="stable")
     key = (counts["pid"] * counted.functions + counts["function"]).take(order)

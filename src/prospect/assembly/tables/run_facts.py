@@ -1,8 +1,8 @@
-"""RecordingInfo + record counts → RunInfo: what the report's header says of a run.
+"""RecordingInfo + record counts → RunInfo: the facts in the report's header.
 
-The keys of Prospect's own feature section (`extras`) are documented in docs/recording.md; a
-recording by `perf record` has none of them, and every fact is then derived from what perf wrote, or
-left empty. Sentences say what a recording holds that no profile shows, and what shows it.
+docs/recording.md documents the keys of Prospect's feature section (`extras`). A recording by `perf
+record` has none of them; every fact is then derived from perf's sections, or empty. Sentences name
+data of a recording that no profile shows, and the tool that shows it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _NS = 1e-9
 _SIDE_BAND = abi.FLAG_MMAP | abi.FLAG_MMAP2 | abi.FLAG_COMM | abi.FLAG_TASK
 _UNNAMED = "/proc/self/fd/"
-# A sleep, poll or futex that a stop interrupted goes on as this: which of them is not known.
+# An unknown sleep, poll or futex that continues after a stop.
 _RESTARTED = "restart_syscall"
 # /proc/stat's columns (proc(5)); guest time is contained in user time.
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -62,9 +62,7 @@ _TRACERS = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt")
 def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> RunInfo:
     """Gather the facts of a run; unknown ones are empty or zero.
 
-    Args:
-        events: the decoded records, for the interval and the record counts.
-        limits: sentences about what could not be seen, added to those that were recorded.
+    `limits` are sentences about missing samples, in addition to the recorded ones.
     """
     extras = info.extras
     begin_ns, end_ns = interval_ns(info, events)
@@ -73,6 +71,8 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
     first = info.events[0].attr if info.events else None
     cpu_count = len(cpus) or _cpus_seen(events) or info.cpus_online
     is_system_wide = _is_system_wide(first, extras)
+    most_s = wall_seconds * cpu_count
+    names = ("Linux", info.hostname, info.os_release, info.arch)
     return RunInfo(
         origin=_origin(info),
         command=() if attached_pids(extras) else texts_of(extras.get("command")),
@@ -82,7 +82,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         recorder_command_line=info.command_line,
         hostname=info.hostname,
         os_release=info.os_release,
-        uname=next(iter(texts_of([extras.get("uname")])), "") or _uname(info),
+        uname=next(iter(texts_of([extras.get("uname")])), "") or " ".join(filter(None, names)),
         arch=info.arch,
         cpu_description=info.cpu_description,
         cpu_mhz=number_of(extras.get("cpu_mhz")),
@@ -93,7 +93,14 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         end_ns=end_ns,
         system_wide=is_system_wide,
         clock=_clock_words(first, info),
-        events=event_infos(info, events, wall_seconds * cpu_count, by_cpu=is_system_wide),
+        events=tuple(
+            event_info(
+                event,
+                info,
+                counter_time(events.samples, row, event, by_cpu=is_system_wide, most_s=most_s),
+            )
+            for row, event in enumerate(info.events)
+        ),
         limits=counted_notes(
             (*_recorded_limits(first, extras), *left_out(info.events, events), *limits)
         ),
@@ -134,12 +141,12 @@ def _throttled(extras: dict[str, Any]) -> Iterator[Throttled]:
 
 
 def attached_pids(extras: dict[str, Any]) -> tuple[int, ...]:
-    """Return the processes that a recording was attached to instead of a command."""
+    """Return the processes that the recorder attached to instead of starting a command."""
     return counts_of(extras.get("attached_pids"))
 
 
 def _origin(info: RecordingInfo) -> str:
-    """Return the recording's name; of one without a name or a command, of whom it is."""
+    """Return the recording's name; the recorded processes if it has no name and no command."""
     if not info.origin.startswith(_UNNAMED):
         return info.origin
     pids = attached_pids(info.extras)
@@ -149,23 +156,20 @@ def _origin(info: RecordingInfo) -> str:
 
 
 def has_user_callers(info: RecordingInfo) -> bool:
-    """Return whether samples were to have callers in user space."""
-    return any(_has_user_callers(event.attr) for event in info.events)
-
-
-def _has_user_callers(attr: EventAttr) -> bool:
-    has_chain = bool(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
-    is_user = not attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
-    return (has_chain and is_user) or attr.sample_stack_user > 0
+    """Return whether an event records callers in user space."""
+    return any(
+        attr.sample_stack_user > 0
+        or (
+            attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN
+            and not attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
+        )
+        for attr in (event.attr for event in info.events)
+    )
 
 
 def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
     recorded = number_of(info.extras.get("started_at")) or info.started_at
     return recorded or max(info.ended_at - wall_seconds, 0.0)
-
-
-def _uname(info: RecordingInfo) -> str:
-    return " ".join(word for word in ("Linux", info.hostname, info.os_release, info.arch) if word)
 
 
 def _cpus_seen(events: Events) -> int:
@@ -180,14 +184,14 @@ def _is_system_wide(attr: EventAttr | None, extras: dict[str, Any]) -> bool:
     scope = extras.get("scope")
     if scope is not None:
         return bool(scope == "system")
-    # perf enables the events of a command at exec, and samples of -p and -t do not name the CPU.
+    # perf enables the events of a command at exec, and samples of -p and -t have no CPU.
     # Source: evsel__config() in tools/perf/util/evsel.c, Linux 6.18.
     names_cpu = attr is not None and bool(attr.sample_type & abi.PERF_SAMPLE_CPU)
     return attr is not None and names_cpu and not attr.flags & abi.FLAG_ENABLE_ON_EXEC
 
 
 def _clock_words(attr: EventAttr | None, info: RecordingInfo) -> str:
-    # A dummy only carries records: what samples comes after it.
+    # A dummy event only makes side-band records; the sampled events follow it.
     if attr is None or (attr.type, attr.config) == _DUMMY:
         return ""
     if attr.type == abi.PERF_TYPE_SOFTWARE:
@@ -205,10 +209,10 @@ def _clock_words(attr: EventAttr | None, info: RecordingInfo) -> str:
 
 
 def _counter_words(info: RecordingInfo) -> str:
-    """Say whether a hardware counter is known to interrupt by NMIs.
+    """Describe a hardware counter by whether it is known to interrupt by NMIs.
 
-    Those of x86 always do; those of arm64 only with pseudo-NMIs, which our recorder looks for and
-    no section of perf.data says.
+    Those of x86 always do; those of arm64 only with pseudo-NMIs, which our recorder detects and no
+    section of perf.data shows.
     Source: ``drivers/perf/arm_pmu.c`` armpmu_request_irq(), Linux 6.18.
     """
     is_x86 = info.arch in ("x86_64", "i386", "i486", "i586", "i686")
@@ -230,14 +234,11 @@ def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[st
 
 
 def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
-    """Count the kernel's records; synthesised ones, of what was there before, have time 0."""
+    """Count the kernel's records without synthesised ones, which have time 0."""
     counts, tasks = events.counts, events.tasks
-    synthesised_tasks, synthesised_mmaps = (
-        _is_synthesised(tasks.time_ns),
-        _is_synthesised(events.mmaps.time_ns),
-    )
+    synthesised_tasks = _is_synthesised(tasks.time_ns)
     synthesised_forks = int((synthesised_tasks & (tasks.kind == TASK_FORK)).sum())
-    synthesised_maps = int(synthesised_mmaps.sum())
+    synthesised_maps = int(_is_synthesised(events.mmaps.time_ns).sum())
     statistics = {
         "execs": int((tasks.kind == TASK_EXEC).sum()),
         "forks": counts.get(abi.PERF_RECORD_FORK, 0) - synthesised_forks,
@@ -262,10 +263,10 @@ def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
 
 
 def _lost_switches(info: RecordingInfo) -> int:
-    """Return how many records were lost of events that only report switches, and waits.
+    """Return the number of lost records of events that only report switches and waits.
 
-    Only the counters of each event say so (PERF_FORMAT_LOST, Linux 6.0): a LOST record counts what
-    all events of its ring lost.
+    Only the counters of each event have it (PERF_FORMAT_LOST, Linux 6.0): a LOST record counts the
+    losses of all events of its ring.
     """
     lost = by_number(info.extras.get("lost"))
     return sum(
@@ -277,14 +278,14 @@ def _lost_switches(info: RecordingInfo) -> int:
 
 
 def _is_synthesised(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Mark records of what was there before the interval; none if no record has a time."""
+    """Mark records of earlier tasks and mappings; none if no record has a time."""
     if not time_ns.any():
         return np.zeros(len(time_ns), np.bool_)
     return np.equal(time_ns, 0)
 
 
 def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
-    """Return the kernel's own accounting of the interval, in seconds, under flat names."""
+    """Return the kernel's accounting of the interval, in seconds, under flat names."""
     accounting: dict[str, Any] = dict(_stat_seconds(extras, "cpu"))
     for source, prefix in (("rusage", "command_"), ("recorder_rusage", "recorder_")):
         usage = mapping_of(extras.get(source))
@@ -297,13 +298,13 @@ def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cpu_accounting(extras: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Return the same by CPU, as far as /proc/stat had a line of it at both ends."""
+    """Return the same by CPU, for those with a line in /proc/stat at both ends."""
     seconds = {cpu: _stat_seconds(extras, f"cpu{cpu}") for cpu in counts_of(extras.get("cpus"))}
     return {cpu: found for cpu, found in seconds.items() if found}
 
 
 def _stat_seconds(extras: dict[str, Any], line: str) -> dict[str, float]:
-    """Return what one line of /proc/stat gained in the interval, in seconds."""
+    """Return the gains of one line of /proc/stat in the interval, in seconds."""
     stat = mapping_of(extras.get("proc_stat"))
     hz = number_of(stat.get("hz"))
     start, end = (counts_of(mapping_of(stat.get(side)).get(line)) for side in ("start", "end"))
@@ -316,7 +317,7 @@ def _stat_seconds(extras: dict[str, Any], line: str) -> dict[str, float]:
 
 
 def left_out(described: Sequence[EventDescription], events: Events) -> Iterator[str]:
-    """Yield a sentence for each kind of data that is recorded and not read."""
+    """Yield a sentence for each kind of recorded data that is not read."""
     if events.counts.get(abi.PERF_RECORD_AUX):
         tracers = " and ".join(sorted({name for name in map(_tracer, described) if name}))
         yield (
@@ -334,7 +335,7 @@ def left_out(described: Sequence[EventDescription], events: Events) -> Iterator[
 
 
 def _names_left_out(python: RuntimeRecords) -> str:
-    """Say how many names of functions had no room where they are kept."""
+    """Return a sentence about the names of functions that the recorder had no room for."""
     total = sum(count for _, count in python.left_out)
     image, _ = max(python.left_out, key=lambda one: one[1])
     pids = python.task[python.image == image] & _PID
@@ -350,14 +351,14 @@ def _tracer(event: EventDescription) -> str:
 
 
 def _has_branches(event: EventDescription) -> bool:
-    """Whether samples have branches that are not the calls of their stacks, which are read."""
+    """Return whether samples have branches other than the calls of their stacks, which are read."""
     is_asked = event.attr.sample_type & abi.PERF_SAMPLE_BRANCH_STACK
     is_stack = event.attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_CALL_STACK
     return bool(is_asked and not is_stack)
 
 
 _SECOND_NS = 1e9
-# With fewer pairs of samples the rate that was asked for says more.
+# With fewer pairs of samples the requested rate is a better estimate.
 _FEWEST_PAIRS = 32
 _MOST_PAIRS = 1 << 17
 _BLOCKS = 16
@@ -368,28 +369,12 @@ _CYCLES_NAME = re.compile(r"(?:.*/)?(?:cpu[-_]|ref-)?cycles(?![\w-]).*|cpu_clk_u
 _OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
 
 
-def event_infos(
-    info: RecordingInfo, events: Events, most_s: float, *, by_cpu: bool
-) -> tuple[EventInfo, ...]:
-    """Say how the periods or hits of each event become seconds; `most_s` as in `counter_time`."""
-    return tuple(
-        event_info(
-            event,
-            info,
-            counter_time(events.samples, row, event, by_cpu=by_cpu, most_s=most_s),
-        )
-        for row, event in enumerate(info.events)
-    )
-
-
 def event_info(
     event: EventDescription, info: RecordingInfo, time: CounterTime | None = None
 ) -> EventInfo:
-    """Say how an event's periods, or else its hits, become seconds.
+    """Return the factors by which an event's periods, or else its hits, become seconds.
 
-    Args:
-        event: what the recording says of the event.
-        time: what the samples say, None without any.
+    `time` is from the samples, None if there are none.
     """
     attr = event.attr
     rate_hz = float(attr.frequency_hz or 0)
@@ -401,7 +386,8 @@ def event_info(
     if is_clock and not rate_hz and attr.sample_period:
         stated_hz = number_of(info.extras.get("frequency_hz"))
         rate_hz = stated_hz if stated_hz >= 1 else 1e9 / attr.sample_period
-    # Cycles and the like go on while a CPU runs; faults, switches and tracepoints do not.
+    # Cycles and similar events count all the time that a CPU runs; faults, switches and
+    # tracepoints do not.
     is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
     clocks = clock_count(info) if is_clock else 1
     found = time if time and not is_clock else CounterTime()
@@ -426,9 +412,9 @@ def event_info(
 
 
 def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
-    """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
+    """Return the seconds of a cycle if the recorder measured the CPUs' speed, else 0.0.
 
-    It serves if there are too few samples to say (`counter_time`).
+    It is used if there are too few samples for `counter_time`.
     """
     is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
     mhz = number_of(info.extras.get("cpu_mhz"))
@@ -436,11 +422,11 @@ def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
 
 
 class CounterTime(NamedTuple):
-    """How an event's periods become time.
+    """The relation of an event's periods to time.
 
     Attributes:
         periods_vary: whether samples represent different amounts, so that hits are no measure.
-        units_per_s: what the counter gains in a second of running; 0.0 if that is no time.
+        units_per_s: the counter's gain in a second of running; 0.0 if it does not measure time.
         relative_error: standard deviation of that over the recording, as a share of it.
     """
 
@@ -457,22 +443,20 @@ def counter_time(
     by_cpu: bool,
     most_s: float,
 ) -> CounterTime:
-    """Find out how the periods of one event's samples become time.
+    """Find the relation of the periods of one event's samples to time.
 
-    The kernel begins at a period of 1 and adapts it to the rate that was asked for, so the first
-    samples of a recording represent next to nothing, and there may be thousands of them. A sample
-    represents its period: what the counter gained since the sample before it. Between two samples
-    of one CPU both the gain and the time are known; their ratio, where the counter never stood
-    still, is the CPU's speed. Idle CPUs halt the counter, so ratios of idle times are low and have
-    few cycles: the median by cycles is the speed at which cycles were spent.
+    The kernel begins with a period of 1 and adapts it to the requested rate, so the first samples
+    of a recording, possibly thousands, represent next to nothing. A sample represents its period:
+    the counter's gain since the previous sample. The ratio of gain and time between two samples of
+    one CPU is the CPU's speed if the counter never stopped. Idle CPUs halt the counter, so ratios
+    of idle times are low and have few cycles: the median by cycles is the speed of busy CPUs.
     Source: ``kernel/events/core.c`` perf_adjust_period(), __perf_event_account_interrupt(), 6.18.
 
     Args:
         samples: of all events.
         event_index: the event's row in the recording.
-        description: what the recording says of it.
         by_cpu: whether its counters belong to CPUs; else to threads.
-        most_s: all CPUs' time together, which no rate makes more of; 0.0 if unknown.
+        most_s: time of all CPUs together, an upper limit; 0.0 if unknown.
     """
     if samples.period.strides == (0,) or not len(samples):  # a broadcast scalar
         return CounterTime()
@@ -488,14 +472,14 @@ def counter_time(
     owner = samples.cpu if by_cpu else samples.task >> np.uint64(32)
     speed, weight = _speeds(owner.take(rows), samples.time_ns.take(rows), amount)
     if len(speed) < _FEWEST_PAIRS:
-        # The rate by the longest periods, if they are those of the rate that was asked for.
+        # The rate by the longest periods, assuming that they have the requested rate.
         return CounterTime(True, max(rate_hz * _median(amount, amount), least), 1.0)
     median = _median(speed, weight)
     return CounterTime(True, max(median, least), _spread(speed, weight, median))
 
 
 def counts_cycles(description: EventDescription) -> bool:
-    """Return whether an event counts what goes on as long as a CPU runs."""
+    """Return whether an event counts all the time that a CPU runs."""
     attr = description.attr
     if attr.type == abi.PERF_TYPE_HARDWARE:
         return attr.config & _EVENT_BITS in _CYCLES
@@ -528,7 +512,7 @@ def _median(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
 
 
 def _spread(speed: NDArray[np.float64], weight: NDArray[np.float64], median: float) -> float:
-    """Return how far the speed differs from one CPU, or time, to another, as a share of it."""
+    """Return the variation of the speed between CPUs and times, as a share of it."""
     if not median > 0:
         return 0.0
     pieces = np.array_split(np.arange(len(speed)), _BLOCKS)

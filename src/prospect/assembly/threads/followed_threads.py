@@ -1,8 +1,8 @@
-"""Switches of followed threads alone: whose lives they tell, and in which calls.
+"""Recordings with the switches of followed threads only, and the system calls of their waits.
 
 Such a recording has every switch of some threads: those that it followed from the beginning, their
-descendants, and from its first wake-up of one of these on a thread that wakes them. Of any other
-thread it only shows that it had a CPU before or after one of these.
+descendants, and threads that wake one of these, from the first wake-up on. For any other thread it
+only shows that it had a CPU before or after one of these.
 
 Source: `prospect.capture.following.switch_programs` writes the fields `followed` and `syscall`.
 """
@@ -42,7 +42,7 @@ _MOST_LABELS = 1 << 16
 
 
 def followed_samples(found: RawFields) -> NDArray[np.int64]:
-    """Return the samples of switches whose task that leaves is followed."""
+    """Return the samples of switches at which a followed task leaves."""
     rows = np.flatnonzero(found.values[_FOLLOWED] & _FOLLOWS_PREV)
     return found.sample.take(rows)
 
@@ -52,12 +52,12 @@ def left_with(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return the samples with stacks that follow the record of their switch, and its times.
 
-    The program writes its record first, and nothing that is one of these comes between on that CPU.
-    Next to another profiler the sample may have that one's time.
+    The program writes its record first, and no other of these follows on that CPU before the
+    sample. If another profiler runs, the sample may have that one's time.
 
     Args:
         samples: of the recording; those of one CPU in their order.
-        of_switch: rows of those with stacks.
+        of_switch: rows of samples with stacks.
         times: the event of the program's records of switches.
     """
     rows = np.union1d(of_switch, np.flatnonzero(samples.event == times))
@@ -73,14 +73,14 @@ def left_with(
 
 
 def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
-    """Return switches with which of them are of followed threads, and with arrivals of these.
+    """Return switches with marks of followed threads, and with the missing arrivals of these.
 
-    An arrival is missing if its record was lost, or if the kernel records nothing of the task
-    before. The thread then leaves a CPU twice, and has run in between for as long as the kernel's
-    own account of it says.
+    An arrival is missing if its record was lost, or if the kernel records nothing for the previous
+    task. The thread then leaves a CPU twice, and has run in between as long as the kernel's account
+    of its time shows.
 
     Args:
-        switches: two of each sample, the task that leaves before the one that comes.
+        switches: two of each sample, first of the leaving task, then of the arriving one.
     """
     which = found.values[_FOLLOWED]
     sides = np.stack(((which & _FOLLOWS_PREV) != 0, (which & _FOLLOWS_NEXT) != 0), axis=1)
@@ -106,9 +106,9 @@ def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
 def _twice_out(
     switches: Switches, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of departures of one thread with no arrival between, each with the next."""
+    """Return the rows of departures without an arrival before the thread's next one, and these."""
     is_out = switches.is_out.take(rows)
-    # A thread that comes and goes at one time came first.
+    # If a thread arrives and leaves at one time, it arrives first.
     rows = np.concatenate((rows[~is_out], rows[is_out]))
     tids = task_tid(switches.task.take(rows))
     rows = rows.take(by_thread_and_time(tids, switches.time_ns.take(rows)))
@@ -120,12 +120,12 @@ def _twice_out(
 
 
 def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking: int) -> Marks:
-    """Leave out marks of threads that are not followed, and those from before a thread was.
+    """Leave out marks of threads while they are not followed.
 
     Args:
         marks: of switches of followed threads, and of births, deaths and wake-ups of all.
         first: threads that were followed from the beginning.
-        wakes: samples, whose tasks woke others where they are of the event `waking`.
+        wakes: samples; those of the event `waking` are of tasks that wake others.
         waking: row of that event, -1 for none.
     """
     is_switch = np.isin(marks.kind, (states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY))
@@ -150,9 +150,9 @@ def _found(
     first: NDArray[np.int32],
     of_wakes: tuple[Samples, int],
 ) -> Marks:
-    """Return births, by ascending thread, of those that are followed since they woke another.
+    """Return births, by ascending thread, of threads that are followed since they woke another.
 
-    Such a thread has a CPU then: the first switch of it that is recorded is that it leaves this.
+    Such a thread has a CPU then, so its first recorded switch is that it leaves it.
     """
     wakes, waking = of_wakes
     switches = switches[~np.isin(marks.tid.take(switches), first)]
@@ -184,7 +184,7 @@ def calls_of_waits(
     Args:
         samples: of the recording, with raw data of switches.
         rows: i64[n] rows of samples.
-        is_blocked: bool[n] which of these are waits for something other than a CPU.
+        is_blocked: bool[n] whether they are waits for something other than a CPU.
     """
     calls = np.full(len(rows), _UNKNOWN, np.int64)
     raw = samples.raw
@@ -197,12 +197,12 @@ def calls_of_waits(
 def with_calls(
     labelled: SampleEntryReasons, calls: NDArray[np.int64], machine: str
 ) -> SampleEntryReasons:
-    """Return the entry reasons of samples, of waits by the calls that they were in.
+    """Return the entry reasons of samples, those of waits by their system calls.
 
     Args:
-        labelled: what call chains say.
+        labelled: entry reasons by call chains.
         calls: i64[n] of all samples, from `calls_of_waits`.
-        machine: as uname(2) has it: whose system calls have which names.
+        machine: of uname(2), for the names of system calls.
     """
     rows = {entry_reason: row for row, entry_reason in enumerate(labelled.entry_reasons)}
     met = distinct(calls).tolist()

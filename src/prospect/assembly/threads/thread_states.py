@@ -1,11 +1,11 @@
-"""Births, deaths and switches of threads → which state each was in, from when to when.
+"""Births, deaths and switches of threads → the states of each thread over time.
 
 `ThreadStates` are intervals without gaps from each thread's birth, or the recording's start, to its
-death, or the recording's end. All marks are sorted by thread and time; a state is what the mark
-at its start says, unless the one at its end contradicts that, as it does if records are missing.
+death, or the recording's end. All marks are sorted by thread and time. The mark at its start
+determines a state, unless the mark at its end contradicts, because records are missing.
 
-Source: ``kernel/sched/core.c`` (Linux 6.18): __schedule() takes a task off its queue that is not
-preempted and not TASK_RUNNING, try_to_wake_up() puts it back.
+Source: ``kernel/sched/core.c`` (Linux 6.18): __schedule() dequeues a task that is not preempted and
+not TASK_RUNNING, try_to_wake_up() enqueues it again.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Meanings of marks, in the order of those of one thread and time.
+# Kinds of marks, in their order at one thread and time.
 MARK_BEGIN = 0  # the recording begins
-MARK_STAYS_IN = 1  # as it begins, the thread has a CPU
-MARK_STAYS_OUT = 2  # it waits for something since before
-MARK_STAYS_READY = 3  # it could have gone on since before
+MARK_STAYS_IN = 1  # at its begin, the thread has a CPU
+MARK_STAYS_OUT = 2  # it is already waiting for something
+MARK_STAYS_READY = 3  # it is already runnable
 MARK_FORK = 4
 MARK_IN = 5
 MARK_WAKE = 6
-MARK_SAMPLE = 7  # taken as the thread leaves its CPU
+MARK_SAMPLE = 7  # when the thread leaves its CPU
 MARK_OUT = 8  # it waits for something
-MARK_OUT_READY = 9  # it could have gone on
+MARK_OUT_READY = 9  # it is still runnable
 MARK_EXIT = 10
 _MARK_END = 11
 
 CPU, RUNNABLE, BLOCKED, UNKNOWN = range(4)
 
-# From a task's leaving its queue to the record of the switch, a sample with a stack between.
+# From the dequeuing of a task to the record of the switch, with a sample of a stack between.
 _LEAVING_NS = 20_000
 
-# The state that begins with a mark, by that mark and the next: rows of _FOLLOWING say which states
-# the next mark ends rightly. A thread that is there at the start is known by what it does next.
+# The state that begins with a mark, by that mark and the next, which must be one that ends this
+# state. The next mark determines the state of a thread at the recording's start.
 _STATE_OF = np.full((_MARK_END + 1, _MARK_END + 1), UNKNOWN, np.uint8)
 _ON_CPU_ENDS = [MARK_OUT, MARK_OUT_READY, MARK_EXIT]
 _OFF_CPU_ENDS = [MARK_IN]
@@ -69,7 +69,7 @@ class Marks(NamedTuple):
         pid: i32[m] of the thread's process.
         time_ns: u64[m]; 0 for the states in which the recording found threads.
         kind: u8[m] MARK_*.
-        sample: i32[m] row of samples for MARK_SAMPLE and MARK_WAKE, -1 for all else.
+        sample: i32[m] row of samples for MARK_SAMPLE and MARK_WAKE, -1 for other marks.
     """
 
     tid: NDArray[np.int32]
@@ -86,11 +86,7 @@ class Marks(NamedTuple):
 
 
 def joined_marks(parts: Sequence[Marks], is_kept: NDArray[np.bool_] | None = None) -> Marks:
-    """Return all marks of several tables, column by column.
-
-    Args:
-        is_kept: bool[m] which marks of the first one; None for all.
-    """
+    """Return the marks of several tables; `is_kept` bool[m] selects those of the first one."""
     head = slice(None) if is_kept is None or is_kept.all() else is_kept
     return Marks(
         *(np.concatenate([columns[0][head], *columns[1:]]) for columns in zip(*parts, strict=True))
@@ -98,19 +94,19 @@ def joined_marks(parts: Sequence[Marks], is_kept: NDArray[np.bool_] | None = Non
 
 
 class ThreadStates(Record):
-    """Lives of threads, and the intervals that they consist of.
+    """Lives of threads, and their intervals.
 
     Attributes:
-        tid, pid: i32[t]; the process that the thread belonged to last.
+        tid, pid: i32[t]; the last process of the thread.
         begin_ns, end_ns: u64[t].
-        last_ns: u64[t] the last time within its life that a record is about it.
+        last_ns: u64[t] time of its last record.
         life: i32[i] row of the above of each interval, ascending.
         state: u8[i] CPU, RUNNABLE, BLOCKED or UNKNOWN.
         start_ns: u64[i].
         length_ns: i64[i].
-        mark: u8[i] MARK_* that it began with.
-        sample: i32[i] row of the sample that was taken as the thread left its CPU, -1 without.
-        waker: i32[i] row of the sample that was taken as somebody ended it, -1 without.
+        mark: u8[i] MARK_* at its start.
+        sample: i32[i] row of the sample at which the thread left its CPU, -1 without.
+        waker: i32[i] row of the sample of the wake-up that ended it, -1 without.
     """
 
     tid: NDArray[np.int32]
@@ -131,9 +127,9 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
     """Find the intervals.
 
     Args:
-        handed_over: marks of all threads but those of process zero, which are taken out of the
-            list: of ten million switches they are 400 MB. Marks recorded just before the start
-            or after the end counts as of then, in its order.
+        handed_over: marks of all threads except those of process zero; they are removed from the
+            list, as ten million switches take 400 MB. Marks just before the start or after the end
+            count as marks of that time, in their order.
     """
     marks, life = _lives([_with_begins(handed_over)])
     np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns), out=marks.time_ns)
@@ -146,7 +142,7 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
     following = np.where(is_last, np.uint8(_MARK_END), np.roll(marks.kind, -1))
     until_ns = np.where(is_last, np.uint64(end_ns), np.roll(marks.time_ns, -1))
     until_ns = np.where(is_death, marks.time_ns, until_ns)
-    # If a number was given again without the record of a death, that was the death.
+    # If a tid was reused without the record of a death, the reuse is the death.
     is_again = np.append(marks.tid[1:] == marks.tid[:-1], False)[: len(life)]
     given_again = is_last & ~is_death & is_again
     until_ns = np.where(given_again, np.roll(marks.time_ns, -1), until_ns)
@@ -171,7 +167,7 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
 
 
 def _with_begins(handed_over: list[Marks]) -> Marks:
-    """Return the marks in order, with exactly one of each thread where the recording begins."""
+    """Return the marks in order, with exactly one MARK_BEGIN of each thread."""
     from prospect.wall.schedule_records import by_thread_and_time  # noqa: PLC0415 - only of switches
 
     marks = handed_over.pop()
@@ -191,10 +187,10 @@ def _with_begins(handed_over: list[Marks]) -> Marks:
 
 
 def _lives(handed_over: list[Marks]) -> tuple[Marks, NDArray[np.int32]]:
-    """Separate the threads of one number, and drop what they do between death and last switch.
+    """Separate the threads of one tid, and drop marks between death and last switch.
 
     Returns:
-        The marks that are left, and i32[m] the life of each.
+        The remaining marks, and i32[m] the life of each.
     """
     marks = handed_over.pop()
     is_begin, is_birth = marks.kind == MARK_BEGIN, marks.kind == MARK_FORK
@@ -211,9 +207,9 @@ def _lives(handed_over: list[Marks]) -> tuple[Marks, NDArray[np.int32]]:
 def _with_samples_of_switches(
     marks: Marks, life: NDArray[np.int32]
 ) -> tuple[Marks, NDArray[np.int32]]:
-    """Give each departure from a CPU the row of its sample, and leave the samples' marks out.
+    """Give each departure from a CPU the row of its sample, and leave out the samples' marks.
 
-    The record of the switch follows its sample. A wake-up may come between.
+    The record of the switch follows its sample, possibly after a wake-up.
     """
     others = np.flatnonzero(marks.kind != MARK_WAKE)
     kind, whose = marks.kind.take(others), life.take(others)
@@ -226,10 +222,10 @@ def _with_samples_of_switches(
 
 
 def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int32]) -> Marks:
-    """Move wake-ups of threads that are just leaving their CPU behind that, at the same time; here.
+    """Move wake-ups of threads that are just leaving their CPU after the departure, in place.
 
-    A task is off its queue, and can be woken, a little before its switch is recorded. Else nobody
-    would have ended such a wait.
+    A task is dequeued, and can be woken, a little before its switch is recorded. Otherwise no
+    wake-up would end such a wait.
     """
     kind, time_ns = marks.kind, marks.time_ns
     if len(marks.kind) < 3 or not (kind == MARK_WAKE).any():
@@ -244,7 +240,7 @@ def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int32]) -> Marks:
 
 
 def _without_idle_wakes(marks: Marks, life: NDArray[np.int32]) -> tuple[Marks, NDArray[np.int32]]:
-    """Leave out wake-ups of threads that did not wait, and all but the first of those that did."""
+    """Leave out wake-ups of threads that did not wait, and all but the first of each wait."""
     is_wake = marks.kind == MARK_WAKE
     before = np.append(_MARK_END, marks.kind[:-1])[: len(is_wake)]
     ends_wait = is_wake & np.isin(before, (MARK_OUT, MARK_STAYS_OUT, MARK_BEGIN))

@@ -1,4 +1,4 @@
-"""Copies of stacks of samples of switches, whose pieces are recorded once each.
+"""Copies of stacks at switches, each of whose pieces is recorded once.
 
 Source: `prospect.capture.following.wait_stacks`, which defines the samples' raw data.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WORD_BYTES = 8
 _PIECE_WORDS = 64
 _PIECE_BYTES = _PIECE_WORDS * _WORD_BYTES
-# More than this are in a file without a name, which the kernel may write out.
+# Larger copies are in a file without a name, which the kernel can write to disk.
 _HELD_BYTES = 1 << 26
 _NEW = np.uint64(1)
 _ROWS_AT_ONCE = 1 << 12
@@ -36,14 +36,14 @@ _SP = {"x86_64": 7, "aarch64": 31}
 
 
 class _Stacks(Record):
-    """The stacks that raw data describes.
+    """The stacks in raw data.
 
     Attributes:
         key: u64[s] ascending.
-        begin: i64[s] word of the raw data where the keys of its pieces begin.
-        pieces: i64[s] how many keys there are.
+        begin: i64[s] first word of the keys of its pieces in the raw data.
+        pieces: i64[s] number of its pieces.
         piece_key: u64[p] ascending.
-        piece_begin: i64[p] word of the raw data where the piece is.
+        piece_begin: i64[p] first word of the piece in the raw data.
     """
 
     key: Words
@@ -54,10 +54,7 @@ class _Stacks(Record):
 
 
 def with_copies_of_waits(events: Events, info: RecordingInfo, row: int) -> Events:
-    """Return the records, with copies for the samples of switches, without their raw data.
-
-    `row` is that of their event.
-    """
+    """Return the records with copies for the samples of switches, of event `row`, not raw data."""
     samples = events.samples
     data = samples.data
     if data is None:
@@ -74,7 +71,7 @@ def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int
     """Return the states with copies, for the chosen rows of raw data."""
     size = data.sizes(chosen)
     chosen, size = chosen[size >= _WORD_BYTES], size[size >= _WORD_BYTES]
-    # A size of 32 bits is in front, so all words are from the middle of a recorded one on.
+    # A size of 32 bits precedes them, so words begin in the middle of recorded ones.
     words = data.shifted_words()
     begin = data.start.take(chosen)
     key = words.take(begin)
@@ -106,7 +103,7 @@ def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int
 
 
 def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
-    """Find the stacks and the pieces of raw data; those of damaged data are left out."""
+    """Find the stacks and the pieces in raw data; leave out damaged ones."""
     body = size // _WORD_BYTES - 1
     pieces, new = body % _PIECE_WORDS, body // _PIECE_WORDS
     listed = np.flatnonzero(body > 0)
@@ -130,7 +127,7 @@ def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
 
 
 def _copy(words: Words, found: _Stacks, used: Rows, block: NDArray[np.uint8]) -> Rows:
-    """Write the copies of some stacks, one after the other; return how many bytes each has."""
+    """Write the concatenated copies of some stacks; return the bytes of each."""
     most = int(found.pieces.max(initial=0))
     copies = block.view("<u8").reshape(len(used), most * _PIECE_WORDS)
     within = np.arange(_PIECE_WORDS)
@@ -153,7 +150,7 @@ def _copy(words: Words, found: _Stacks, used: Rows, block: NDArray[np.uint8]) ->
 
 
 def _room(stacks: Rows, each_bytes: int) -> tuple[Rows, NDArray[np.uint8]]:
-    """Return the stacks that there is room for, and the room."""
+    """Return the stacks that fit into the memory limit, and the memory."""
     stacks = stacks[: MOST_COPIED_BYTES // max(each_bytes, 1)]
     size_bytes = len(stacks) * each_bytes
     if size_bytes > _HELD_BYTES:

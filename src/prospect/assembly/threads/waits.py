@@ -1,15 +1,14 @@
-"""Switches of the scheduler → how long each thread ran and waited, and the table of waits.
+"""Switches of the scheduler → the running and waiting times of threads, and the table of waits.
 
-Each sample that was taken at a switch becomes worth the wait that began there, as one of the events
-"blocked" and "runnable", which are after all others, until its code has names: then
-`with_wait_table` makes a table of these samples. If it was recorded who was woken, a wait is
-blocked until then and runnable from then on, and it is known who ended it. `ThreadTimes` follows
-once threads have names. Samples without a wait, such as those of process zero, are left out, and so
-are wake-ups.
+The period of each sample at a switch becomes the length of the wait that began there, and its event
+"blocked" or "runnable", which are after all others. When its code has names, `with_wait_table`
+makes a table of these samples. If wake-ups were recorded, a wait is blocked until the wake-up and
+runnable from then on, and has a waker. `ThreadTimes` follows when threads have names. Samples
+without a wait, such as those of process zero, and wake-ups are left out.
 
-Samples of ``sched:sched_switch`` are read as the kernel's own records of switches are, those of
+Samples of ``sched:sched_switch`` are read like the kernel's records of switches, those of
 ``sched:sched_waking`` as marks of wake-ups. Source: ``include/trace/events/sched.h`` (Linux 6.18):
-`prev_state` is 0, or TASK_REPORT_MAX (0x100) since 4.14, of a task that could have gone on. ``enum
+`prev_state` of a runnable task is 0, or TASK_REPORT_MAX (0x100) since 4.14. ``enum
 trace_flag_type`` in ``include/linux/trace_events.h`` for the flags after a record's type.
 """
 
@@ -52,7 +51,7 @@ SWITCH_EVENT = "sched:sched_switch"
 WAKING_EVENT = "sched:sched_waking"
 _NS = 1e-9
 _MOST_EVENTS = 1 << 16
-# 104 days: sums of times are exact as real numbers.
+# 104 days: sums of times are exact as floats.
 _MOST_NS = 1 << 53
 _TID_SHIFT = np.uint64(32)
 # The bits of a state in which a task waits.
@@ -64,7 +63,7 @@ _IN_INTERRUPT = 0x08 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 BY_INTERRUPT = 0
 
 
-# By whether a switch is from before the recording; then of one that comes, leaves, is preempted.
+# By whether a switch was before the recording; then for arrival, departure, preemption.
 _KINDS_OF_SWITCHES = np.array(
     [
         [states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY],
@@ -80,12 +79,12 @@ class Waits(Record):
     Attributes:
         events: the records, with waits for samples of switches.
         info: the recording's description, with the events of those samples.
-        first_event: row of the event "blocked", that of "runnable" follows; -1 if the recording
-            has no samples of switches.
-        waker: i32[n] of the samples, the thread that ended the wait, as in `WaitTable`; None if
-            that was not recorded.
-        calls: i64[n] of the samples, the system calls of waits, as `with_calls` takes them; None if
-            call chains tell.
+        first_event: row of the event "blocked", which "runnable" follows; -1 if the recording has
+            no samples of switches.
+        waker: i32[n] the thread that ended each sample's wait, as in `WaitTable`; None if not
+            recorded.
+        calls: i64[n] the system call of each sample's wait, for `with_calls`; None if call chains
+            have it.
     """
 
     events: Events
@@ -113,9 +112,9 @@ def records_switches(info: RecordingInfo) -> bool:
 
 
 def with_switches(events: Events, info: RecordingInfo) -> Events:
-    """Return the records with switches, if any were recorded at times that can be.
+    """Return the records with switches, from samples of the tracepoint if there are no records.
 
-    Some recordings have samples of the tracepoint instead.
+    Switches at impossible times are dropped.
     """
     if events.switches is None:
         switches = _traced_switches(events, info, _traced_event(info, SWITCH_EVENT))
@@ -129,14 +128,14 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
     """Follow every thread through the recording; None for records without switches.
 
     Args:
-        events: all records, as `with_switches` returns them.
-        as_samples: whether waits are wanted as samples; else those of switches are left out.
+        events: all records, from `with_switches`.
+        as_samples: whether waits become samples; else samples of switches are left out.
     """
     if events.switches is None:
         return None
     begin_ns, end_ns = interval_ns(info, events)
-    of_switches = _events_of_switches(info)
-    row, waking = of_switches.stacks, of_switches.waking
+    row, waking = switch_event(info), _traced_event(info, WAKING_EVENT)
+    of_switches = _EventsOfSwitches(row, _traced_event(info, SWITCH_EVENT), waking)
     first = info.extras.get("followed_threads", ())
     marks = [_marks(events, events.switches, of_switches, first)]
     found = states.thread_states(marks, begin_ns, end_ns)
@@ -172,7 +171,7 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
 
 
 def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
-    """Say of the events of waits that their periods are time, and count them apart."""
+    """Mark the events of waits, whose periods are time, and count their samples separately."""
     if waits.first_event < 0:
         return run
     number = int(np.count_nonzero(waits.events.samples.event >= waits.first_event))
@@ -190,7 +189,7 @@ def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
 
 
 def with_wait_table(profile: Profile, waits: Waits) -> Profile:
-    """Return a profile whose waits are in their own table, not among its hits and samples."""
+    """Return a profile with waits in their own table instead of among its hits and samples."""
     first_event = waits.first_event
     events = profile.run.events
     if not 0 <= first_event < len(events):
@@ -232,7 +231,7 @@ def with_wait_table(profile: Profile, waits: Waits) -> Profile:
 
 
 def describe_threads(waits: Waits, history: ProcessHistory) -> ThreadTimes:
-    """Add up what each thread did, and find its program and its name."""
+    """Add up the times of each thread, and find its program and its name."""
     found = waits.states
     count = len(found.tid)
     process, comm = _programs(found, history)
@@ -292,7 +291,7 @@ class _EventsOfSwitches(NamedTuple):
     """Rows of events; -1 for none.
 
     Attributes:
-        stacks: samples of tasks that leave their CPU.
+        stacks: samples of tasks that leave a CPU.
         times: samples of switches by a tracepoint; the same as `stacks` if these are the only ones.
         waking: samples of wake-ups.
     """
@@ -302,20 +301,12 @@ class _EventsOfSwitches(NamedTuple):
     waking: int
 
 
-def _events_of_switches(info: RecordingInfo) -> _EventsOfSwitches:
-    traced = _traced_event(info, SWITCH_EVENT)
-    return _EventsOfSwitches(switch_event(info), traced, _traced_event(info, WAKING_EVENT))
-
-
 def _marks(
     events: Events, switches: Switches, of_events: _EventsOfSwitches, first: Sequence[int]
 ) -> Marks:
-    """Return what the records say of threads, and who is there from earlier times.
+    """Return the marks of threads in the records, including threads from before the recording.
 
-    Args:
-        events: all records.
-        of_events: the events of switches and of wake-ups.
-        first: threads that are followed from the beginning, unless all are.
+    `first` are the threads that are followed from the beginning, unless all are.
     """
     samples, tasks = events.samples, events.tasks
     row, times, waking = of_events
@@ -363,7 +354,7 @@ def _marks(
     del parts
     if is_followed is not None:
         marks = followed_threads.marks_of_followed(marks, first, samples, waking)
-    # Process zero has a thread on each CPU, all of one number, which run while nobody else does.
+    # Process zero has an idle thread on each CPU, all with tid 0.
     is_thread = marks.tid > 0
     return marks if is_thread.all() else marks.take(is_thread)
 
@@ -386,30 +377,32 @@ def _worth_waits(
     found: ThreadStates,
     left_out: _EventsOfSwitches,
 ) -> tuple[Samples, NDArray[np.int64], NDArray[np.int32]]:
-    """Return the samples, those of switches worth the waits that began with them.
+    """Return the samples; those of switches have the length of the wait that began there.
 
     Args:
-        number: i64[e] of each event, without those that are left out.
+        number: i64[e] new row of each event.
         left_out: the events of switches and of wake-ups.
 
     Returns:
-        The samples; those of waits are of the events behind the others. Then i64[n] the row that
-        each was, and i32[n] the thread that ended each wait.
+        The samples; those of waits have the events after the others. Then i64[n] the former row of
+        each sample, and i32[n] the thread that ended each wait.
     """
     blocked = int(number[-1]) + 1
     is_wait = (found.state == states.BLOCKED) | (found.state == states.RUNNABLE)
     waits = np.flatnonzero((found.sample >= 0) & is_wait)
-    others = np.flatnonzero(~np.isin(samples.event, left_out))
+    is_other = ~np.isin(samples.event, left_out)
+    others = np.flatnonzero(is_other)
     is_runnable = found.state.take(waits) == states.RUNNABLE
     rows = np.concatenate((others, found.sample.take(waits).astype(np.int64)))
-    # A wait that was ended before the thread had a CPU is two: blocked, then runnable.
+    # A wait with a wake-up is two: blocked, then runnable.
     order = np.argsort(rows, kind="stable")
     event = np.concatenate(
         (number.take(samples.event.take(others)), np.where(is_runnable, blocked + 1, blocked))
     )
     length = found.length_ns.take(waits).view(np.uint64)
     # The fields of tracepoints of switches have been read.
-    fields = samples.raw and _of_others(samples.raw, samples.event, left_out)
+    is_other = ~np.isin(samples.event, left_out)
+    fields = samples.raw and _fields_at(samples.raw, is_other)
     chosen = chosen_samples(replace(samples, raw=fields), rows.take(order))
     time_ns = np.concatenate((samples.time_ns.take(others), found.start_ns.take(waits)))
     by = found.waker.take(waits).astype(np.int64)
@@ -423,14 +416,10 @@ def _worth_waits(
     return waits_only, rows.take(order), waker.take(order)
 
 
-def _of_others(
-    raw: RawFields, event: NDArray[np.integer], left_out: _EventsOfSwitches
-) -> RawFields | None:
-    """Return the fields of samples of other events; None for none."""
-    rows = np.flatnonzero(~np.isin(event.take(raw.sample), left_out))
-    if not len(rows):
-        return None
-    return raw.chosen(rows, raw.sample.take(rows))
+def _fields_at(raw: RawFields, is_chosen: NDArray[np.bool_]) -> RawFields | None:
+    """Return the fields of some samples, bool[n]; None if there are none."""
+    rows = np.flatnonzero(is_chosen.take(raw.sample))
+    return raw.chosen(rows, raw.sample.take(rows)) if len(rows) else None
 
 
 def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.int32], list[str]]:
@@ -443,7 +432,7 @@ def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.
 
 
 def _no_switches() -> Switches:
-    """Return the switches of a recording whose followed threads never left or got a CPU."""
+    """Return the switches of a recording without switches of followed threads."""
     nothing = np.zeros(0, np.bool_)
     return Switches(
         time_ns=np.zeros(0, np.uint64),
@@ -468,7 +457,7 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     time_ns = samples.time_ns.take(sample)
     count = len(sample)
     nobody = np.zeros(count, np.bool_)
-    # The task that leaves is before the one that comes at the same time.
+    # The leaving task precedes the arriving one of the same time.
     switches = Switches(
         time_ns=np.repeat(time_ns, 2),
         task=np.stack((before, following), axis=1).reshape(-1),
@@ -484,12 +473,9 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
 
 
 def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
-    """Return a mark for each sample of ``sched:sched_waking``: who was woken.
+    """Return a mark of the woken thread for each sample of ``sched:sched_waking``.
 
-    Args:
-        events: all records.
-        switches: of the recording: whose tasks give the processes of threads.
-        event: row of the event.
+    The tasks of `switches` have the processes of threads; `event` is the row of the event.
     """
     found = _fields_of(events, event)
     if found is None:
@@ -505,31 +491,24 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
     return [marks]
 
 
-class Wakings(NamedTuple):
-    """Wake-ups in chronological order; `waker` is BY_INTERRUPT for those that no thread did."""
-
-    time_ns: NDArray[np.uint64]
-    tid: NDArray[np.int32]
-    waker: NDArray[np.int32]
-
-
-def wakings(events: Events, info: RecordingInfo) -> Wakings:
-    """Return every wake-up that was recorded."""
+def wakings(
+    events: Events, info: RecordingInfo
+) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
+    """Return time, thread and waker of the recorded wake-ups by time; see `_wakers`."""
     found = _fields_of(events, _traced_event(info, WAKING_EVENT))
     if found is None:
-        nobody = np.empty(0, np.int32)
-        return Wakings(np.empty(0, np.uint64), nobody, nobody)
+        none = np.empty(0, np.int32)
+        return np.empty(0, np.uint64), none, none
     time_ns = events.samples.time_ns.take(found.sample)
     tid, waker = found.values[0].astype(np.int32), _wakers(events.samples, found.sample)
     order = np.argsort(time_ns, kind="stable")
-    return Wakings(time_ns.take(order), tid.take(order), waker.take(order))
+    return time_ns.take(order), tid.take(order), waker.take(order)
 
 
 def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return i32[n] the threads that samples of ``sched:sched_waking`` were taken of.
+    """Return i32[n] the threads of samples of ``sched:sched_waking``, rows i64[n].
 
-    Args:
-        sample: i64[n] rows; BY_INTERRUPT for what was not the thread's doing, -1 of no row.
+    BY_INTERRUPT if an interrupt woke the thread, -1 for row -1.
     """
     if not (sample >= 0).any():
         return np.full(len(sample), -1, np.int32)
@@ -543,12 +522,7 @@ def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 def processes_of(events: Events, tasks: NDArray[np.uint64]) -> Processes:
-    """Return the process of each thread that was met, that which it was met in first.
-
-    Args:
-        events: whose births and names count too.
-        tasks: u64 of samples or switches.
-    """
+    """Return the first process of each thread in `tasks`, u64, and in the events of tasks."""
     from prospect.wall.schedule_records import Processes  # noqa: PLC0415 - only of switches
 
     tids = np.concatenate((events.tasks.tid, task_tid(tasks)))
@@ -557,7 +531,7 @@ def processes_of(events: Events, tasks: NDArray[np.uint64]) -> Processes:
         known, first = np.unique(tids, return_index=True)
         return Processes(known, pids.take(first))
     pid_of = np.full(int(tids.max(initial=0)) + 1, -1, np.int32)
-    pid_of[tids[::-1]] = pids[::-1]  # of what is repeated the last one counts
+    pid_of[tids[::-1]] = pids[::-1]  # of several values for one place the last stays
     known = np.flatnonzero(pid_of >= 0).astype(np.int32)
     return Processes(known, pid_of.take(known))
 
@@ -566,10 +540,7 @@ def _fields_of(events: Events, event: int) -> RawFields | None:
     raw = events.samples.raw
     if event < 0 or raw is None:
         return None
-    rows = np.flatnonzero(events.samples.event.take(raw.sample) == event)
-    if not len(rows):
-        return None
-    return raw.chosen(rows, raw.sample.take(rows))
+    return _fields_at(raw, events.samples.event == event)
 
 
 def _tasks(pid: NDArray[np.int32], tid: NDArray[np.int32]) -> NDArray[np.uint64]:

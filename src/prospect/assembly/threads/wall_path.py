@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _NOBODY_NAME = b""
 _BEGINS, _ENDS = 1, -1
-# The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
-# kernel gives out such numbers.
+# Tids of unknown threads that had a CPU: this, less the number of the CPU. No kernel assigns such
+# numbers.
 _UNKNOWN_TID = (1 << 31) - 1
 _LEAST_UNKNOWN_TID = _UNKNOWN_TID - (1 << 16)
 # From an exit until the waiting thread has a CPU, on an idle machine. And from a wake-up until the
@@ -51,8 +51,8 @@ _WOKEN_BEFORE_NS = np.uint64(50_000)
 class CommandPath(Record):
     """The path before its threads have names: `pieces`, and the process of each thread in it.
 
-    `pid` is i32[p] of the pieces, `taker_pid` i32[k] of who had the CPUs, `ender_pid` i32[p] of
-    who ended a wait.
+    `pid` i32[p] is that of the pieces, `taker_pid` i32[k] that of threads that had the CPUs, and
+    `ender_pid` i32[p] that of threads that ended a wait.
     """
 
     pieces: Pieces
@@ -107,11 +107,7 @@ class CommandPath(Record):
 def find_path(
     events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> CommandPath | None:
-    """Follow COMMAND's wall time backwards; None if no command, or no switch of it, is recorded.
-
-    Args:
-        events: all records, with the samples of wake-ups.
-    """
+    """Follow COMMAND's wall time backwards; None if no command, or no switch of it, is recorded."""
     recorded = _recorded(events, switches, info)
     if switches is None or recorded is None:
         return None
@@ -136,7 +132,7 @@ def with_pids(pieces: Pieces, processes: Processes) -> CommandPath:
 def find_schedule(
     events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> Schedule | None:
-    """Return what a replay of COMMAND's run needs; None if `find_path` finds none."""
+    """Return the schedule for a replay of COMMAND's run; None if `find_path` finds no path."""
     recorded = _recorded(events, switches, info)
     if recorded is None:
         return None
@@ -148,7 +144,7 @@ def find_schedule(
 def _recorded(
     events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> tuple[SchedulerRecords, Command] | None:
-    """Return the scheduler's records, and which thread's time is explained."""
+    """Return the scheduler's records, and the thread whose time is explained."""
     tid = info.extras.get("command_pid")
     if switches is None or not (isinstance(tid, int) and is_i32(tid)) or attached_pids(info.extras):
         return None
@@ -160,11 +156,7 @@ def _recorded(
 def scheduler_records(
     events: Events, switches: record_columns.Switches, info: RecordingInfo
 ) -> SchedulerRecords:
-    """Return what a recording says of when threads ran, and why not.
-
-    Args:
-        events: all records, with the samples of wake-ups.
-    """
+    """Return the scheduler's records in a recording."""
     begin_ns, end_ns = interval_ns(info, events)
     if switches.is_followed is not None:
         switches = _with_others(switches, events.samples)
@@ -192,14 +184,11 @@ def scheduler_records(
 def _with_others(
     switches: record_columns.Switches, samples: record_columns.Samples
 ) -> record_columns.Switches:
-    """Return the switches of a recording that follows some threads alone.
+    """Return the switches of a recording that follows some threads only, with other threads.
 
-    For other threads it has which one got a CPU that a followed thread left, and which one left it
-    to the next. If they are the same, it had the CPU meanwhile. Otherwise the clocks' samples tell
-    which threads had it; if there was none, it is not known who had.
-
-    Args:
-        samples: of the recording; the first event is its clocks.
+    It shows which other thread got a CPU from a followed thread, and which one left it to the next
+    followed one. If they are the same, this thread had the CPU meanwhile. Otherwise the clocks'
+    samples, of the first event, show which threads had it; without samples it is unknown.
     """
     followed = switches.is_followed
     if followed is None:
@@ -233,11 +222,8 @@ def _sampled_switches(
     """Return switches half way between samples of different threads, and which times had samples.
 
     Args:
-        switches: of the recording.
-        samples: the same.
-        begin: rows of arrivals, each with the departure of another thread in `end`: nobody else is
-            recorded on that CPU in between.
-        end: those rows.
+        begin: rows of arrivals. No other thread is recorded on that CPU until `end`.
+        end: rows of the departures of other threads.
     """
     clock = np.flatnonzero(samples.event == 0)
     edges = np.concatenate((begin, end))
@@ -324,7 +310,7 @@ def _asked(tasks: Tasks, tid: int, begin_ns: int, end_ns: int) -> Command:
 
 
 def _cut_at_execs(pieces: Pieces, tasks: Tasks) -> Pieces:
-    """Return the pieces with one more wherever a thread of the path went on as another program."""
+    """Return the pieces, cut at each exec of a thread of the path."""
     execs = np.flatnonzero(tasks.kind == TASK_EXEC)
     at_ns = tasks.time_ns.take(execs)
     piece = np.maximum(np.searchsorted(pieces.start_ns, at_ns, "right") - 1, 0)
@@ -353,12 +339,12 @@ def _cut_at_execs(pieces: Pieces, tasks: Tasks) -> Pieces:
 
 
 class TurnSource(Record):
-    """Sources of turns, kept until waits have stacks and these have names."""
+    """The records of turns, kept until waits have named stacks."""
 
     records: SchedulerRecords
 
     def added_to(self, profile: Profile, history: ProcessHistory) -> Profile:
-        """Return a profile with the turns of its threads, if any of them waits for work."""
+        """Return a profile with the turns of its threads, if any thread waits for work."""
         whole = complete(profile)
         found = find_turns(whole)
         if found is None:
@@ -375,7 +361,7 @@ class TurnSource(Record):
         whole = np.flatnonzero(found.state == TURN_WHOLE)
         tid, begin_ns = found.tid.take(whole), found.begin_ns.take(whole)
         walked = turn_pieces(self.records, Turns(tid, begin_ns, found.end_ns.take(whole)))
-        # A wait that is in no table may have been an idle one.
+        # A wait that is in no table may have been idle.
         is_clear = walked.is_followed & (walked.gaps == found.waits.take(whole))
         state = found.state.copy()
         state[whole[~is_clear]] = TURN_UNCLEAR
@@ -406,5 +392,5 @@ class TurnSource(Record):
 def turn_source(
     events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> TurnSource | None:
-    """Return what turns are made of; None without switches, which the other arguments are of."""
+    """Return the records of turns; None without switches."""
     return TurnSource(scheduler_records(events, switches, info)) if switches is not None else None
