@@ -151,7 +151,7 @@ OTHER_FIGURES = {
         "recording/opened_events.py": ("_CROWDED_S",),
         "recording/sampling_cost.py": ("_TRIED_S",),
         "symbols/jit/map_files.py": ("_LONGEST_NS",),
-        "symbols/servers/downloads.py": ("_LOOK_S",),
+        "symbols/servers/downloads.py": ("_PROGRESS_S",),
         "target/agent.py": ("_LOOK_S",),
         "target/sampler.py": ("_TICK_S",),
         "target/target_process.py": ("_LOOK_S",),
