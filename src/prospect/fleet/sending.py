@@ -115,7 +115,7 @@ def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
 def _to_send(store: StoreDirectory, shipment: Shipment) -> list[Segment]:
     """Return what a store has that is sent, now or before."""
     every = store.segments()
-    segments = [one for one in coarsest(every, fine=True)[0] if one.tier != DAY]
+    segments = [one for one in coarsest(every, fine=True) if one.tier != DAY]
     segments += sorted((one for one in every if one.tier == DAY), key=lambda one: one.first)
     return [one for one in segments if is_chosen(one, shipment.host, shipment.share)]
 

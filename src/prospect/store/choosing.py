@@ -1,4 +1,4 @@
-"""The hits of segments that fit a specification, added up over windows."""
+"""Choose the hits of segments that match a specification, added up over windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.store.specification import Specification
     from prospect.store.tables import Queries
 
-# Keys that a report shows separately; the rest is added up.
+# Keys that a report shows separately. Hits are added up over the other keys.
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
 CLASS = "class"
 HOST_HOUR = ("host", "hour")
@@ -43,35 +43,38 @@ def chosen_rows(
     stacks: bool,
     apart: Sequence[str] = (),
 ) -> dict[str, NDArray[Any]]:
-    """Return the hits that fit, by everything but time, thread and CPU; of a share by `HOST_HOUR`.
+    """Return the matching hits, added up over time, thread and CPU.
 
-    They are in the order of their programs' names, then of the other keys.
+    If the hosts are a share of all hosts, hits are also separate by `HOST_HOUR`. The order is that
+    of the names of programs, then of the other keys.
 
-    `stacks`: whether hits of different stacks are told apart. `apart` are dimensions, whose values
-    are in columns such as ``class_cpu`` if hits are not told apart by them anyway; for "session"
-    that is the segment.
+    Args:
+        stacks: whether hits of different stacks are separate.
+        apart: dimensions that hits are also separate by. The values are in columns such as
+            ``class_cpu`` if no key has them. The value of "session" is the segment.
 
     Raises:
         StoreError: nothing matches; says what there is.
         EngineError: a segment cannot be read.
     """
     chosen = part.chosen
+    dimensions = [BY_NAME[name] for name in apart]
     asked = [*chosen.numbers]
-    for one in map(BY_NAME.__getitem__, apart):
+    for one in dimensions:
         asked += [word.name for word in WORDS.values() if one.stored == word.column != ""]
-    _refuse_what_was_not_kept_apart(store, part, asked)
+    _refuse_unless_separate(store, part, asked)
     conditions, parameters = conditions_of(part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
     columns = ", ".join(keys)
-    for one in map(BY_NAME.__getitem__, apart):
+    for one in dimensions:
         if one.kept_as:
             keys = (*keys, f"{CLASS}_{one.name}")
             columns += f", {one.stored} AS {CLASS}_{one.name}"
     if part.is_share_of_hosts:
-        # Which were chosen is a part of the error.
+        # The choice of hosts contributes to the error.
         keys, columns = (*keys, *HOST_HOUR), f"{columns}, host, t // {HOUR_US} AS hour"
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in SAMPLE_SUMS)
-    # Ordered, because the threads of an engine group rows in a different order each time.
+    # The threads of an engine group rows in a different order each time.
     rows = engine.columns(
         f"SELECT {columns}, {sums} FROM samples WHERE {' AND '.join(conditions)}"
         f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(('process', *keys))}",
@@ -86,9 +89,9 @@ def chosen_rows(
 def busy_by_event(
     engine: Queries, part: Part, rows: dict[str, NDArray[Any]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return samples of busy CPUs and their periods by event, whatever else was asked for.
+    """Return the samples of busy CPUs and their periods by event, for all hits of the span.
 
-    The part and `rows` are those of `chosen_rows`.
+    `part` and `rows` are those of `chosen_rows`.
 
     Raises:
         EngineError: a segment cannot be read.
@@ -114,13 +117,13 @@ def busy_by_event(
 def hits_by_step(
     store: StoreDirectory, engine: Queries, part: Part, step_us: int
 ) -> dict[int, int]:
-    """Return how many hits fit in each step of time, but not those of idle CPUs.
+    """Return the number of matching hits in each step of time, without those of idle CPUs.
 
     Raises:
-        StoreError: a word chooses by what the store does not keep separate.
+        StoreError: a word needs a key that the store does not keep separate.
         EngineError: a segment cannot be read.
     """
-    _refuse_what_was_not_kept_apart(store, part, part.chosen.numbers)
+    _refuse_unless_separate(store, part, part.chosen.numbers)
     conditions, parameters = conditions_of(part, part.chosen)
     rows = engine.rows(
         "SELECT t // ? AS step, sum(n)::BIGINT FROM samples"
@@ -131,10 +134,10 @@ def hits_by_step(
 
 
 def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[Any]]:
-    """Return the conditions that rows of `samples` have to fulfil, and their parameters."""
+    """Return the conditions of a specification on rows of `samples`, and their parameters."""
     conditions, parameters = ["1 = 1"], []
     if (chosen.since_us, chosen.until_us) != (-ALWAYS, ALWAYS):
-        # Not asked of a whole store: to read the times of all rows is a fifth of the work.
+        # A whole store needs no such condition: reading all times is a fifth of the work.
         conditions, parameters = ["t >= ? AND t < ?"], [chosen.since_us, chosen.until_us]
     for one in conditions_in(chosen):
         if one.word.table != SEGMENTS:
@@ -144,9 +147,7 @@ def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[An
     return conditions, parameters
 
 
-def _refuse_what_was_not_kept_apart(
-    store: StoreDirectory, part: Part, words: Iterable[str]
-) -> None:
+def _refuse_unless_separate(store: StoreDirectory, part: Part, words: Iterable[str]) -> None:
     for word in words:
         one = OF_WORD[word]
         if one.separate and not all(set(one.separate) & set(head.separate) for head in part.heads):
@@ -157,8 +158,8 @@ def _refuse_what_was_not_kept_apart(
 
 
 def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
-    """Say of the words that fit nothing by themselves what there is instead."""
-    said = []
+    """Return what there is instead for each word that matches nothing by itself."""
+    hints = []
     asked = [one for one in conditions_in(chosen) if one.word.table != SEGMENTS]
     for one in asked:
         condition, values = sql_of(one, part.heads[-1].events)
@@ -168,15 +169,15 @@ def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
             [chosen.since_us, chosen.until_us, *values],
         )
         if not found:
-            there = _commonest(engine, part, chosen, one)
-            said.append(f"{one.word.name}: there is {', '.join(there) or 'no sample in this span'}")
-    if not said and len(asked) > 1:
-        said.append("each word matches some samples, but no sample matches all")
-    return "".join(f"; {one}" for one in said)
+            there = ", ".join(_commonest(engine, part, chosen, one)) or "no sample in this span"
+            hints.append(f"{one.word.name}: there is {there}")
+    if not hints and len(asked) > 1:
+        hints.append("each word matches some samples, but no sample matches all")
+    return "".join(f"; {hint}" for hint in hints)
 
 
 def _commonest(engine: Queries, part: Part, chosen: Specification, one: Condition) -> list[str]:
-    """Return the commonest values of a word in the span that was asked for."""
+    """Return the commonest values of a word in the chosen span."""
     if one.word.table == EVENTS:
         events = part.heads[-1].events[:_MOST_SHOWN]
         return [event_name(event, one.word) for event in events]

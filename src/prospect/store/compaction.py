@@ -1,17 +1,17 @@
-"""Merging of segments that follow each other into coarser ones, when they are due.
+"""Merge consecutive segments into coarser ones, when they are due.
 
-The minutes of an hour that is over become one segment, and are removed. A summary is made of the
-hours of a day that is over; both are kept until the hours are too old.
+The minutes of an hour that is over become one segment, and are removed. The hours of a day that is
+over get a summary, and are kept until they are too old.
 
-An hour has all that its minutes have, but stacks that hardly any sample has are cut: most of the
-different stacks of a busy host have one sample in an hour, and take nearly all of the room. If
-fewer samples than a bound share a stack, frames are left out from its inner end on, until that many
-samples of one function have what is left in common. So sums by function stay as they were, and
-outer frames too; an address of 0 shows that frames are missing in between.
+An hour has everything that its minutes have, except the inner frames of rare stacks: most of the
+different stacks of a busy host have one sample in an hour, and use nearly all of the space. If
+fewer samples than a bound share a stack, it loses frames from its inner end until that many samples
+of one function share the rest. This does not change sums by function or outer frames. An address of
+0 shows that frames are missing.
 
-A day is a summary by function and hour: it has no addresses, threads, CPUs and numbers of
-processes, and its hits twice, with stacks and added up over them. A written segment has the hits
-that its parts have.
+A day is a summary by function and hour: it has no addresses, threads, CPUs and process ids. It has
+its hits twice, with stacks and added up over stacks. A segment has the same number of hits as its
+parts.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from prospect.store.file_schema import (
     SegmentAccounting,
     kind_of,
 )
+from prospect.store.names import row_finder
 from prospect.store.retention import remove
 from prospect.store.segment_reading import checked, files, lost_names, name_files
 from prospect.store.segments import (
@@ -71,11 +72,11 @@ if TYPE_CHECKING:
 _LENGTH_S = {HOUR: 3600, DAY: 86400}
 _FINER = {HOUR: MINUTE, DAY: HOUR}
 _NONE = np.uint64(0)
-# Which share of a segment's samples have to have a stack in common, and how many at least.
+# The share of a segment's samples that have to share a stack, and their least number.
 _LEAST_SHARE = {HOUR: 2e-5, DAY: 2e-5}
 _LEAST = 2
 _LEVEL = 9
-# Rows that a process of a daemon has memory for.
+# Rows that fit into the memory of a daemon's process.
 _GROUP = 250_000
 _READ = "read_parquet(?, hive_partitioning=false)"
 _CUT = f"{_READ} AS s LEFT JOIN cut ON s.stack = cut.old"
@@ -88,7 +89,7 @@ _SUMMARY = {
     "tid": "-1",
     "cpu": "-1",
 }
-# Rows of a day that hours are not told apart in, by number in the order of files.
+# Rows of a day, added up over its hours, with their number in the order of a file.
 _OF_HOURS = ("address", "t", *SAMPLE_SUMS)
 _SAME = ", ".join(name for name in SAMPLE_KEYS if name not in _OF_HOURS)
 _EACH = ", ".join(f"s.{name}::{COLUMNS[TOTALS][name]} AS {name}" for name in _OF_HOURS)
@@ -120,19 +121,19 @@ _SORTED = (
 
 
 class Made(NamedTuple):
-    """How many segments of each tier were made."""
+    """The number of segments that were made, of each tier."""
 
     hours: int
     days: int
 
 
 def due(segments: Iterable[Segment], tier: str, now_s: float) -> list[list[Segment]]:
-    """Return which segments are each to become one of a tier, the oldest first.
+    """Return the groups of segments that are to become one segment of a tier each, oldest first.
 
     An hour or day is due once it is over at `now_s`, seconds since 1970.
     """
     every = sorted(segments, key=lambda one: one.first)
-    inner = set(_within(every, tier))
+    inner = set(_segments_within(every, tier))
     length_s = _LENGTH_S[tier]
     runs: list[tuple[tuple[object, ...], Segment]] = []
     breaks = 0
@@ -140,7 +141,7 @@ def due(segments: Iterable[Segment], tier: str, now_s: float) -> list[list[Segme
         if one.tier == _FINER[tier] and one not in inner:
             runs.append(((breaks, one.begin_s // length_s, one.session), one))
         elif one.tier in {tier, MINUTE}:
-            breaks += 1  # its windows are in no new segment, which may not reach across them
+            breaks += 1  # a new segment must not span windows that it does not have
     found = []
     for _, group in groupby(runs, lambda run: run[0]):
         parts = [one for _, one in group]
@@ -149,12 +150,11 @@ def due(segments: Iterable[Segment], tier: str, now_s: float) -> list[list[Segme
     return found
 
 
-def _within(ordered: Iterable[Segment], tier: str) -> list[Segment]:
-    """Return the finer segments whose windows a segment of a tier has too."""
-    every = list(ordered)
-    coarse = [one for one in every if one.tier == tier]
+def _segments_within(ordered: list[Segment], tier: str) -> list[Segment]:
+    """Return the finer segments whose windows a segment of a tier also has."""
+    coarse = [one for one in ordered if one.tier == tier]
     place, found = 0, []
-    for one in every:
+    for one in ordered:
         if one.tier != _FINER[tier]:
             continue
         while place < len(coarse) and coarse[place].last < one.first:
@@ -167,19 +167,19 @@ def _within(ordered: Iterable[Segment], tier: str) -> list[Segment]:
 def compact(
     store: StoreDirectory, engine: Engine, now_s: float | None = None, most: int = 1 << 30
 ) -> Made:
-    """Merge what is due; the caller holds the store's lock.
+    """Make at most `most` of the segments that are due; the caller holds the store's lock.
 
-    `now_s` is as in `due`, None for this moment; it ends after `most` segments.
+    `now_s` is as in `due`, None for this moment.
 
     Raises:
         EngineError: a segment cannot be made.
-        OSError: the same, or what it was made of cannot be removed.
+        OSError: a segment cannot be made, or its parts cannot be removed.
     """
     now_s = time.time() if now_s is None else now_s
-    # A damaged segment must not be merged with the rest, and removed.
+    # Damage must show before a segment is merged and removed.
     store.reads_all = engine.reads_all = True
-    # Files that a killed writer had yet to remove.
-    for one in _within(sorted(store.segments(), key=lambda one: one.first), HOUR):
+    # A killed writer leaves files that it was about to remove.
+    for one in _segments_within(sorted(store.segments(), key=lambda one: one.first), HOUR):
         remove(store, one)
     made = {HOUR: 0, DAY: 0}
     for tier in made:
@@ -189,7 +189,7 @@ def compact(
             for merged in merge_alike(store, engine, parts, tier):
                 made[tier] += 1
                 if tier == HOUR:
-                    # Their names stay as long as others of the hour have hits by them.
+                    # Their names stay while other segments of the hour refer to them.
                     for one in merged:
                         remove(store, one)
     return Made(made[HOUR], made[DAY])
@@ -198,16 +198,16 @@ def compact(
 def merge_alike(
     store: StoreDirectory, engine: Engine, parts: list[Segment], tier: str
 ) -> Iterator[list[Segment]]:
-    """Make segments of those that follow each other: one of each run that is alike.
+    """Make one segment of each run of segments with equal heads.
 
-    Damaged ones stay as they are: somebody may be able to mend them.
+    Damaged segments stay as they are: somebody may be able to mend them.
 
     Args:
-        store: whose lock the caller holds.
-        parts: by their windows' numbers, of one session.
+        store: the caller holds its lock.
+        parts: segments of one session, in the order of their windows.
 
     Yields:
-        As each segment is whole, what it was made of.
+        The parts of each segment, once it is whole.
 
     Raises:
         EngineError: one cannot be made.
@@ -216,7 +216,7 @@ def merge_alike(
     heads, _ = checked(store, engine, parts)
     for kind, group in groupby(parts, lambda one: kind_of(heads.get(one))):
         alike = list(group)
-        # Damaged segments stay: their minutes may have the only names that are left.
+        # The minutes of damaged segments may have the only names that are left.
         if not kind or lost_names(store, engine, alike):
             continue
         begin_s, end_s = min(one.begin_s for one in alike), max(one.end_s for one in alike)
@@ -231,7 +231,7 @@ def merge_alike(
 
 
 class _Merge:
-    """Writes a segment."""
+    """Write one segment of several."""
 
     def __init__(
         self, store: StoreDirectory, engine: Engine, parts: list[Segment], into: Segment
@@ -243,7 +243,7 @@ class _Merge:
         self._hits = int(hits or 0)
 
     def write(self, head: Head) -> None:
-        """Write its files, that which makes it whole last."""
+        """Write the files of the segment; the last one makes it whole."""
         self._copy(COVERAGE, f"SELECT * FROM {_READ}", [files(self._store, self._parts, COVERAGE)])
         frames, old, new = self._stacks()
         functions = self._engine.columns(f"SELECT DISTINCT function FROM {_READ}", [self._samples])[
@@ -272,16 +272,16 @@ class _Merge:
         self._engine.unregister("cut")
 
     def _accounting(self) -> SegmentAccounting | None:
-        """Return the sums of its coverage, None if no window has a row of its own."""
+        """Return the sums of the segment's coverage, None if a window has no row of its own."""
         paths = files(self._store, self._parts, COVERAGE)
         (sums,) = self._engine.rows(_ACCOUNTING, [paths])
         return None if None in sums else SegmentAccounting(*sums)
 
     def _summarize(self, kind: str, query: str, head: Head | None = None) -> None:
-        """Write sums by hour; those of one hour after the other, for all at once take much memory.
+        """Write sums by hour, one hour after the other: all at once need much memory.
 
-        Two segments of one hour remain two rows of it, which add up as any do. Rows are sorted by
-        the number of what they have in common: to sort by texts takes ten times the memory.
+        Two segments of one hour give two rows, which add up like any rows. Rows are sorted by the
+        number of their common columns: sorting by text needs ten times the memory.
         """
         with ExitStack() as opened:
             parts = []
@@ -295,7 +295,7 @@ class _Merge:
                 if names := files(self._store, [self._into], FUNCTIONS):
                     self._copy(NAMED, _OF_NAMES, [names])
             self._copy(kind, _SORTED, [parts], head, is_sorted=True)
-            self._engine.run("DROP TABLE of_day")
+            self._engine.drop("of_day")
 
     def _copy(
         self,
@@ -318,8 +318,8 @@ class _Merge:
         )
         copy_to_file(self._store, self._engine, content, self._into.path(kind), head)
 
-    def _stacks(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the frames of its stacks, and which of its parts' stacks are others now."""
+    def _stacks(self) -> tuple[Columns, Numbers, Numbers]:
+        """Return the frames of the segment's stacks, and the changed stacks, as `without_rare`."""
         engine = self._engine
         none = np.empty(0, np.uint64)
         paths = name_files(self._store, engine, self._parts, STACKS)
@@ -338,11 +338,11 @@ class _Merge:
 
 
 def _columns(special: dict[str, str]) -> str:
-    """Return the columns that tell hits apart, some of which are expressions."""
+    """Return the columns that are keys of hits, some of which are expressions."""
     return ", ".join(f"{special.get(name, f's.{name}')} AS {name}" for name in SAMPLE_KEYS)
 
 
-# Rows that differ by nothing but a stack that was cut are one; each is of one window.
+# Rows that differ only by a stack that was cut become one. Each is of one window.
 _ALL = (
     "SELECT * EXCLUDE (n, w), sum(n) AS n, sum(n) * sum(n) AS q, sum(w) AS w"
     f" FROM (SELECT {_columns({'stack': _STACK})}, s.n, s.w FROM {_CUT}) GROUP BY ALL"
@@ -350,7 +350,7 @@ _ALL = (
 
 
 def _summary(source: str, stack: str) -> str:
-    """Return a query for sums by function and hour, with those of the squares of each window's."""
+    """Return a query for sums by function and hour, and for sums of the squares of windows."""
     of_windows = _columns(_SUMMARY | {"stack": stack})
     of_hours = _columns({"address": "min(s.address)", "t": f"s.t // {HOUR_US} * {HOUR_US}"})
     return (
@@ -360,28 +360,21 @@ def _summary(source: str, stack: str) -> str:
     )
 
 
-class Stacks(NamedTuple):
-    """Stacks of which rare ones are left out.
-
-    Attributes:
-        frames: columns of `schema.COLUMNS[STACKS]`: those that are left, with all their callers.
-        old, new: u64[m], the numbers of stacks that are others now, the old ones ascending.
-    """
-
-    frames: Columns
-    old: Numbers
-    new: Numbers
-
-
-def without_rare(frames: Columns, stack: Numbers, count: NDArray[np.int64], least: int) -> Stacks:
-    """Leave out what fewer samples than a bound have in common.
+def without_rare(
+    frames: Columns, stack: Numbers, count: NDArray[np.int64], least: int
+) -> tuple[Columns, Numbers, Numbers]:
+    """Remove the inner frames that fewer samples than a bound share.
 
     Args:
-        frames: columns of `schema.COLUMNS[STACKS]`, each frame once, callers before what they call.
+        frames: columns of `COLUMNS[STACKS]`, each frame once, callers first.
         stack: u64[s], the stacks of samples, each once.
-        count: i64[s], how many samples have each.
+        count: i64[s], the number of samples of each stack.
+
+    Returns:
+        The remaining frames, with all their callers. Then u64[m] the old and the new numbers of the
+        stacks that changed, ascending by the old ones.
     """
-    row_of = _Rows(frames["stack"])
+    row_of = row_finder(frames["stack"])
     caller, depth = row_of(frames["caller"]), frames["depth"].astype(np.int64)
     caller[caller >= np.arange(len(caller))] = -1  # damage
     node = row_of(stack)
@@ -389,7 +382,7 @@ def without_rare(frames: Columns, stack: Numbers, count: NDArray[np.int64], leas
     stack, count, node = stack[is_known], count[is_known], node[is_known]
     functions, function = np.unique(frames["function"], return_inverse=True)
     leaf = function.take(node) * 256 + frames["mode"].astype(np.int64).take(node)
-    above = _shared(node, leaf, count, _Tree(caller, depth), least)
+    above = _shared(node, leaf, count, (caller, depth), least)
     is_cut = above != node
     pairs, pair = np.unique(np.stack((above[is_cut], leaf[is_cut])), axis=1, return_inverse=True)
     new = _new_frames(frames, functions, pairs)
@@ -403,52 +396,34 @@ def without_rare(frames: Columns, stack: Numbers, count: NDArray[np.int64], leas
     }
     old = stack[is_cut]
     order = np.argsort(old)
-    return Stacks(joined, old.take(order), number.take(order))
-
-
-class _Rows:
-    """Finds the rows of numbers."""
-
-    def __init__(self, numbers: Numbers) -> None:
-        self._order = np.argsort(numbers, kind="stable")
-        self._numbers = numbers.take(self._order)
-
-    def __call__(self, wanted: Numbers) -> NDArray[np.int64]:
-        """Return i64: the row of each, -1 if there is none."""
-        if not len(self._numbers):
-            return np.full(len(wanted), -1, np.int64)
-        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
-        return np.where(self._numbers.take(at) == wanted, self._order.take(at), -1)
-
-
-class _Tree(NamedTuple):
-    """The row of each frame's caller, -1 for none, and how many frames are outside of it."""
-
-    caller: NDArray[np.int64]
-    depth: NDArray[np.int64]
+    return joined, old.take(order), number.take(order)
 
 
 def _shared(
     node: NDArray[np.int64],
     leaf: NDArray[np.int64],
     count: NDArray[np.int64],
-    tree: _Tree,
+    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
     least: int,
 ) -> NDArray[np.int64]:
-    """Return i64[s]: the innermost frame that enough samples of one leaf share, -1 for none."""
+    """Return i64[s]: the innermost frame that enough samples of one leaf share, -1 for none.
+
+    `tree` has the row of each frame's caller, -1 for none, and the number of its callers.
+    """
+    caller, depth = tree
     above = node.copy()
-    of_depth = tree.depth.take(node)
-    for level in range(int(tree.depth.max(initial=-1)), -1, -1):
+    of_depth = depth.take(node)
+    for level in range(int(depth.max(initial=-1)), -1, -1):
         rows = np.flatnonzero((of_depth == level) & (above >= 0))
         if not len(rows):
             continue
         key = above.take(rows) * (int(leaf.max()) + 1) + leaf.take(rows)
-        # A frame's own samples are not those whose frames below it were left out.
+        # A frame's own samples are separate from those that lost their frames below it.
         key = 2 * key + (above.take(rows) == node.take(rows))
         _, group = np.unique(key, return_inverse=True)
         is_rare = np.bincount(group, count.take(rows)).take(group) < least
         rows = rows[is_rare]
-        above[rows] = tree.caller.take(above.take(rows))
+        above[rows] = caller.take(above.take(rows))
         of_depth[rows] = level - 1
     return above
 
@@ -474,7 +449,7 @@ def _new_frames(frames: Columns, functions: Numbers, pairs: NDArray[np.int64]) -
 
 
 def _with_callers(rows: NDArray[np.int64], caller: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows and those of all that called them, ascending."""
+    """Return rows and the rows of all their callers, ascending."""
     is_used = np.zeros(len(caller), np.bool_)
     while len(rows):
         is_used[rows] = True

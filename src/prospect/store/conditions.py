@@ -1,8 +1,8 @@
-"""The conditions of `figures/sample_filter.py` as SQL, so that stores are asked the same.
+"""Express the conditions of `figures/sample_filter.py` in SQL, so that they select the same.
 
-All that comes from a person is a parameter of a query; its text has only our names. A pattern
-becomes a regular expression that RE2 (DuckDB, ClickHouse) and Java (Spark) read alike, and what is
-no pattern is compared as it is, so that engines leave out what cannot have it.
+A user's words are always parameters of a query, never a part of its text. A pattern becomes a
+regular expression with the same meaning in RE2 (DuckDB, ClickHouse) and Java (Spark). Plain values
+are compared for equality, so that engines can skip row groups that do not have them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 _MAGIC = "*?["
 _NOTHING = r"[^\x00-\x{10FFFF}]"
-# Keys of hits that are made of several columns: as `figures.modes.hit_modes` has modes, and
-# `HitColumns.entry_reasons` the names of entry reasons.
+# Keys of hits that are made of several columns, as in `figures.modes.hit_modes` and
+# `HitColumns.entry_reasons`.
 _MADE_OF_COLUMNS = {
     "mode": f"CASE WHEN mode = {CPUMODE_USER} THEN '{MODE_NAMES[MODE_USER]}'"
     f" WHEN mode <> {CPUMODE_KERNEL} THEN '{MODE_NAMES[MODE_OTHER]}'"
@@ -64,10 +64,10 @@ _MADE_OF_COLUMNS = {
 
 
 def sql_of(one: Condition, events: Sequence[EventInfo]) -> Sql:
-    """Return a condition as one of rows of `samples`, and its parameters.
+    """Return a condition on rows of `samples` as SQL, and its parameters.
 
     Raises:
-        UsageError: no store can be asked for it.
+        UsageError: stores do not have the column.
     """
     column = column_of(one.word)
     if not column:
@@ -92,12 +92,12 @@ def sql_of(one: Condition, events: Sequence[EventInfo]) -> Sql:
 
 
 def column_of(word: Word) -> str:
-    """Return what a word compares of a row, as SQL; "" if no store has it."""
+    """Return the SQL expression that a word compares; "" if stores do not have it."""
     return _MADE_OF_COLUMNS.get(word.name, word.column)
 
 
 def conditions_in(chosen: Specification) -> list[Condition]:
-    """Return what a specification asks of samples, but for their times."""
+    """Return the conditions of a specification on samples, except those on their times."""
     texts, numbers = chosen.texts.items(), chosen.numbers.items()
     return [
         *(Condition(WORDS[word], patterns) for word, patterns in texts),
@@ -106,7 +106,7 @@ def conditions_in(chosen: Specification) -> list[Condition]:
 
 
 def fits_one_of(column: str, patterns: Sequence[str]) -> Sql:
-    """Return the condition that a column fits one of these patterns, and its parameters."""
+    """Return the condition that a column matches one of these patterns, and its parameters."""
     plain = [one for one in patterns if not any(sign in one for sign in _MAGIC)]
     others = [regular_expression(one) for one in patterns if one not in plain]
     conditions = [f"regexp_matches({column}, ?)"] * len(others)
@@ -146,17 +146,17 @@ def regular_expression(pattern: str) -> str:
             found += _escaped(sign)
     try:
         re.compile(found)
-    except re.error:  # a range from more to less, which nothing is in
+    except re.error:  # an empty range, such as z-a
         found = _NOTHING
     return rf"(?s)\A(?:{found})\z"
 
 
 def _end_of_set(pattern: str, at: int) -> int:
-    """Return where the bracket closes that opened before `at`; 0 if it does not."""
+    """Return the position of the closing bracket of a set that begins at `at`; 0 for none."""
     first = at + (pattern[at : at + 1] == "!")
     return max(pattern.find("]", first + 1), 0)
 
 
 def _escaped(sign: str) -> str:
-    """Return a sign as both kinds of expressions take it for itself; `-` is left to sets."""
+    """Return a character so that both kinds of expressions take it literally, except for `-`."""
     return sign if sign.isalnum() or not sign.isascii() or sign in "_- " else f"\\{sign}"

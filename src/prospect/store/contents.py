@@ -1,4 +1,4 @@
-"""The contents of a store, and whether it is whole."""
+"""List the contents of a store, and check whether it is whole."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ _MOST_ROWS = 20
 
 
 class Day(Record):
-    """A day of a session, as this machine counts days.
+    """A day of a session, in this machine's time zone.
 
     Attributes:
         day: as 2026-11-22.
-        session: what its windows belong to.
         host: the machine that was sampled.
-        measured_s: how long they are together.
-        samples, lost: of these windows.
-        size_bytes: of their files.
+        measured_s: the sum of the windows' lengths.
+        size_bytes: the size of its files.
     """
 
     day: str
@@ -56,10 +54,9 @@ class Contents(Record):
     """The contents of a store.
 
     Attributes:
-        days: in order.
         services: the commonest, with their samples.
-        events: names of what was sampled.
-        separate: what was kept apart.
+        events: the names of the sampled events.
+        separate: the keys that were kept separate.
         remarks: what is left out, and why.
     """
 
@@ -71,11 +68,10 @@ class Contents(Record):
 
 
 class Nameless(Record):
-    """Code that was hit and has no names.
+    """An object that has samples in functions without names.
 
     Attributes:
-        hits: in functions without names.
-        why: what is known of the reason.
+        why: the reason, as far as it is known.
     """
 
     path: str
@@ -87,11 +83,9 @@ class Health(Record):
     """Whether a store is whole.
 
     Attributes:
-        segments: how many there are.
-        damaged: a sentence for each that cannot be read, and for others that are left out.
+        segments: their number.
+        damaged: a sentence for each segment that cannot be read or is left out.
         nameless: objects without names, most hits first.
-        hits, nameless_hits: of all that can be read.
-        dropped: what was removed, and why.
     """
 
     segments: int
@@ -103,7 +97,7 @@ class Health(Record):
 
 
 def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
-    """List what is in a store.
+    """List the contents of a store.
 
     Raises:
         StoreError: nothing matches, or nothing can be read.

@@ -1,9 +1,9 @@
-"""The directory of a store: its users, its files, and how files get into it.
+"""The directory of a store: its owner, its files, and how files get into it.
 
-A store belongs to one user, and nobody else may write to it or read it: it says what the whole
-machine did. All files are reached through the descriptor of the directory, so that it stays the
-one that was opened whatever happens to its path, and no link is followed below it. A file is
-written next to its name, synced, and renamed.
+A store belongs to one user, and nobody else may read or write it: it shows what the whole machine
+did. All files are opened relative to the descriptor of the directory, so a replaced path changes
+nothing, and no link below it is followed. A file is written under a temporary name, synced, and
+renamed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,7 @@ from prospect.errors import StoreError
 from prospect.files.held_files import lock
 from prospect.files.user_cache import is_own
 from prospect.light import Closing, Descriptor
-from prospect.store.segments import (
-    DAY,
-    HOUR,
-    KINDS,
-    MINUTE,
-    Segment,
-    segment_of,
-)
+from prospect.store.segments import DAY, HOUR, KINDS, MINUTE, Segment, segment_of
 from prospect.store.store_limits import MOST_FILES, MOST_FORMAT_BYTES
 
 if TYPE_CHECKING:
@@ -49,13 +42,13 @@ class StoreDirectory(Closing):
     """An open store.
 
     Attributes:
-        path: as somebody named it.
+        path: as the user named it.
         made_at: when it was made, in seconds since 1970.
-        made_on: a digest of the machine that made it, "" where it does not say that.
-        reads_all: whether all of a segment is read before it counts, so that what is damaged shows
-            even if nobody would read it. See `hosts.asked`.
-        refused: by path, why a file of a store that is somewhere else does not count.
-        exhausting: by name, why a host is left out after its files took all the memory.
+        made_on: a digest of the machine that made it, "" if unknown.
+        reads_all: whether to read all of a segment first, so that all damage shows. See
+            `hosts.asked`.
+        refused: why files of a remote store do not count, by path.
+        exhausting: why hosts are left out whose files used all memory, by name.
     """
 
     reads_all = False
@@ -68,7 +61,7 @@ class StoreDirectory(Closing):
             target: the other machine whose usual store it is, "" for none.
 
         Raises:
-            StoreError: there is none, it is no store, of a newer version, or not ours alone.
+            StoreError: there is none, it is no store or a newer one, or other users may access it.
         """
         self.path = path
         self._target = target
@@ -100,7 +93,7 @@ class StoreDirectory(Closing):
 
     @property
     def root(self) -> str:
-        """A path that leads to the directory that was opened, whatever its own path leads to."""
+        """A path of the opened directory, even if its own path leads elsewhere now."""
         return f"/proc/self/fd/{self.descriptor}/"
 
     @property
@@ -112,7 +105,7 @@ class StoreDirectory(Closing):
         """Become its only writer, until it is closed.
 
         Raises:
-            StoreError: another process is.
+            StoreError: another process is its writer.
         """
         try:
             self._lock = os.open(FORMAT, os.O_RDWR | _FILE, dir_fd=self.descriptor)
@@ -140,7 +133,7 @@ class StoreDirectory(Closing):
 
     @property
     def option(self) -> str:
-        """The option that names it on a command line."""
+        """The option that selects it on a command line."""
         return f"--target {self._target}" if self._target else f"--store {self.path}"
 
     def is_in_place(self) -> bool:
@@ -153,7 +146,7 @@ class StoreDirectory(Closing):
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def segments(self) -> list[Segment]:
-        """Return all segments whose files have got their names, in no order.
+        """Return all finished segments, in no order.
 
         Raises:
             StoreError: the directory cannot be read.
@@ -180,23 +173,21 @@ class StoreDirectory(Closing):
         return total
 
     def bring(self, paths: Sequence[str]) -> None:
-        """See to it that files are here, of a store that is somewhere else.
+        """Copy files to this machine, if the store is remote.
 
         Raises:
             StoreError: they are not available.
         """
 
     def write(self, path: str, put: Callable[[str], None], *, sync: bool = True) -> None:
-        """Write a file: next to its name, synced, then renamed.
+        """Write a file under a temporary name, and rename it.
 
-        `put` makes the file of the path that it is given. The file survives a power cut if `sync`.
+        `put` writes the file of the path that it gets. The file survives a power cut if `sync`.
 
         Raises:
             OSError: it cannot be written; nothing has changed then.
         """
-        self._make_directories(os.path.dirname(path))
-        part = f"{path}.{os.urandom(8).hex()}{PART_SUFFIX}"
-        try:
+        with self.scratch(path) as part:
             put(self.root + part)
             with Descriptor(
                 os.open(part, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
@@ -205,14 +196,10 @@ class StoreDirectory(Closing):
                 if sync:
                     os.fsync(descriptor)
             self._rename(part, path, sync=sync)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part, dir_fd=self.descriptor)
-            raise
 
     @contextmanager
     def scratch(self, path: str) -> Iterator[str]:
-        """Yield the path of a file next to another, below the store, which goes with the block."""
+        """Yield a temporary path next to another, below the store. Remove the file afterwards."""
         self._make_directories(os.path.dirname(path))
         part = f"{path}.{os.urandom(8).hex()}{PART_SUFFIX}"
         try:
@@ -241,7 +228,7 @@ class StoreDirectory(Closing):
         self._rename(path, to)
 
     def read_bytes(self, path: str, most_bytes: int) -> bytes:
-        """Return the beginning of a file that is ours.
+        """Return the beginning of a file that belongs to this user.
 
         Raises:
             OSError: there is none.
@@ -253,14 +240,14 @@ class StoreDirectory(Closing):
             return os.read(descriptor, min(most_bytes, status.st_size))
 
     def has_ours(self, path: str, most_bytes: int = 1 << 62) -> bool:
-        """Whether there is a regular file of that path that is ours alone, and not too large."""
+        """Whether the path is a private regular file of this user, and not too large."""
         with suppress(OSError):
             status = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
             return is_own(status, stat.S_IFREG) and status.st_size <= most_bytes
         return False
 
     def close(self) -> None:
-        """Let go of it, and of the lock."""
+        """Close it, and release the lock."""
         for descriptor in (self._lock, self.descriptor):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -329,13 +316,13 @@ class StoreDirectory(Closing):
             os.fsync(descriptor)
 
     def names(self, directory: str, depth: int) -> Iterator[str]:
-        """Yield the paths of the files that lie so many directories below one."""
+        """Yield the paths of the files `depth` directories below one."""
         try:
             descriptor = os.open(directory, _DIRECTORY, dir_fd=self.descriptor)
         except FileNotFoundError:
             return
         except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link: not ours
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link, which no store has
                 return
             raise
         with Descriptor(descriptor), os.scandir(descriptor) as entries:
@@ -349,7 +336,7 @@ class StoreDirectory(Closing):
 
 
 def this_machine() -> str:
-    """Return a digest of this machine's id, which machine-id(5) asks not to show; "" for none."""
+    """Return a digest of this machine's id, "" for none. machine-id(5) asks not to show the id."""
     with suppress(OSError), open(_MACHINE_ID, "rb") as file:
         return blake2b(file.read(64), digest_size=8).hexdigest()
     return ""

@@ -1,12 +1,12 @@
 """DuckDB, which writes and queries the Parquet files of a store: the only module that imports it.
 
-It loads no extension and reaches no file outside of the store that it is given. Values never become
-part of a query's text: they are parameters, or registered columns.
+It loads no extension and opens no file outside of its store. Values never become part of a query's
+text: they are parameters, or registered columns.
 
-A query that a person writes runs if the tree that DuckDB's parser makes of it can do nothing but
-read tables. All that is not known here to read is refused: a statement within WITH, a file by its
-name, a table function that opens files or runs the text of another query. Source of the names: the
-header ``parsed_expression.hpp`` and its siblings in ``src/include/duckdb/parser``, DuckDB 2.0.
+A user's query runs only if the tree of DuckDB's parser does nothing but read tables. Every node
+that is not known to read is refused: a statement within WITH, a file by its name, a table function
+that opens files or runs the text of another query. Source of the names: the header
+``parsed_expression.hpp`` and its siblings in ``src/include/duckdb/parser``, DuckDB 2.0.
 """
 
 from __future__ import annotations
@@ -40,18 +40,16 @@ if TYPE_CHECKING:
 
 
 _DISTRIBUTION = "prospect-profiler[store]"
-# A RuntimeError, and no own error.
+# DuckDB raises a RuntimeError, not one of its own errors.
 _INTERRUPTED = "Query interrupted"
 _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "temp_directory": "",
-    # A name in a query is a table, and no variable of this program.
+    # A name in a query must not be a variable of this program.
     "python_enable_replacements": "false",
 }
-
-
 _SERIALIZED = "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR"
 _DESERIALIZED = "SELECT json_deserialize_sql(?::JSON)"
 _FUNCTIONS = (
@@ -69,20 +67,20 @@ _NAME = re.compile(r"\w+")
 
 
 class EngineError(Exception):
-    """DuckDB cannot do what it was asked; `str()` is its reason, in one line."""
+    """DuckDB cannot execute a statement; `str()` is the reason, in one line."""
 
 
 class OutOfMemoryError(EngineError):
-    """The memory that DuckDB may use is not enough."""
+    """A query needs more memory than DuckDB may use."""
 
 
 class Placed(NamedTuple):
-    """Files of one kind, and what their rows belong to.
+    """Files of one kind, and the segment and host of each.
 
     Attributes:
-        paths: of the files, below the store.
-        segments: of each, the number of its segment in its part; empty for no such column.
-        hosts: of each, the host that was sampled; empty for no such column.
+        paths: the files, below the store.
+        segments: the number of each file's segment in its part; empty for no such column.
+        hosts: the host that each file is about; empty for no such column.
     """
 
     paths: list[str]
@@ -90,35 +88,19 @@ class Placed(NamedTuple):
     hosts: list[str]
 
 
-class PlainQuery(NamedTuple):
-    """A query that only reads tables, for another engine than DuckDB.
-
-    Attributes:
-        text: it, written by DuckDB: without comments and unusual literals, which another parser
-            might take for something else.
-        unknown: functions that it calls and DuckDB does not have.
-    """
-
-    text: str
-    unknown: tuple[str, ...]
-
-
 class Engine:
     """An in-memory database that sees one store.
 
     Attributes:
         most_rows: see `tables.Queries`.
-        root: of the store, as `StoreDirectory` has it.
-        reads_all: the same.
+        root, reads_all: see `StoreDirectory`.
     """
 
-    # Each of so many groups takes some 150 bytes, and there are a few tables of them.
+    # A group needs about 150 bytes, in each of a few tables.
     most_rows: int | None = 3_000_000
 
     def __init__(self, store: StoreDirectory, *, threads: int = 1, memory: str = "1GB") -> None:
-        """Begin.
-
-        The store has to stay open meanwhile.
+        """Start DuckDB for a store, which has to stay open.
 
         Raises:
             StoreError: DuckDB is not installed.
@@ -134,13 +116,13 @@ class Engine:
         # The root is our path: /proc, digits and slashes.
         self._connection.execute(f"SET allowed_directories=['{self.root}']")
         self._connection.execute("SET enable_external_access=false")
-        # Those of notebooks and `python -c`, which would get it between their lines of output.
+        # Notebooks and `python -c` would get it between their lines of output.
         self._connection.execute("SET enable_progress_bar=false")
         self._connection.execute("SET lock_configuration=true")
 
     @property
     def planner(self) -> Engine:
-        """Itself: see `tables.Queries`."""
+        """See `tables.Queries`."""
         return self
 
     def table(self, name: str, kind: str, placed: Placed) -> None:
@@ -157,17 +139,18 @@ class Engine:
         typed = ", ".join(
             f"{self._value(one, type_)} AS {_quoted(one)}" for one, type_ in columns.items()
         )
-        listed = ", ".join(_literal(self.root + path) for path in placed.paths)
+        quoted = (path.replace("'", "''") for path in placed.paths)
+        listed = ", ".join(f"'{self.root}{path}'" for path in quoted)
         source = f"read_parquet([{listed}], hive_partitioning=false)"
         if not placed.segments:
             self.view(name, f"SELECT {typed} FROM {source}")
             return
         runs = _runs(placed.segments)
         if not placed.hosts and len(runs) <= MOST_RUNS:
-            # Constant within a file. A join would expand it, and take half as long as the reading.
+            # The number is constant within a file. A join takes half as long as the reading.
             self.view(name, f"SELECT {typed}, {_segment(runs)} AS segment FROM {source}")
             return
-        # A row joins its file: to look it up in a list would copy the list for every row.
+        # Looking up the file of a row in a list would copy the list for every row.
         self.run(f"CREATE OR REPLACE TABLE {name}_of (file UBIGINT, segment INTEGER, host VARCHAR)")
         self.run(
             f"INSERT INTO {name}_of SELECT unnest(range(len(?)))::UBIGINT, unnest(?), unnest(?)",
@@ -181,16 +164,16 @@ class Engine:
         )
 
     def _value(self, column: str, type_: str) -> str:
-        """Return the expression for what a file has in a column.
+        """Return the expression for a column of a file.
 
-        None of our files has NULLs, and nothing that reads these tables expects any: to meet one is
-        an error as other damage is, unless all of the file was read beforehand.
+        Our files have no NULLs, and no query expects one: a NULL is an error like other damage,
+        unless all of the file was read before.
         """
         value = f"{_quoted(column)}::{type_}"
         if self.reads_all:
             return value
-        # No text is a number. With error(), which is volatile, conditions would be looked at behind
-        # the file and no more within: a third of the time more.
+        # The text is no number, so the cast fails. error() is volatile: DuckDB would not push
+        # conditions into the reading of the file, and take a third longer.
         missing = f"'a value of {column} is missing'::BIGINT::{type_}"
         return f"CASE WHEN {_quoted(column)} IS NULL THEN {missing} ELSE {value} END"
 
@@ -211,7 +194,7 @@ class Engine:
         self.run(f"CREATE TABLE {name} AS {query}", parameters)
 
     def drop(self, name: str) -> None:
-        """Let go of a result that was kept."""
+        """Drop a table that `keep` made."""
         self.run(f"DROP TABLE {name}")
 
     def run(self, query: str, parameters: Sequence[Any] = ()) -> None:
@@ -220,7 +203,7 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        with self._telling():
+        with self._translated_errors():
             self._connection.execute(query, list(parameters))
 
     def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
@@ -229,7 +212,7 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        with self._telling():
+        with self._translated_errors():
             found: dict[str, NDArray[Any]] = self._connection.execute(
                 query, list(parameters)
             ).fetchnumpy()
@@ -241,7 +224,7 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        with self._telling():
+        with self._translated_errors():
             found: list[tuple[Any, ...]] = self._connection.execute(
                 query, list(parameters)
             ).fetchall()
@@ -255,46 +238,45 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        with self._telling():
+        with self._translated_errors():
             cursor = self._connection.execute(query, list(parameters))
-        names = [head[0] for head in cursor.description or ()]
-        return names, self._guarded(iter(cursor.fetchone, None))
 
-    def _guarded(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query.
+        def rows() -> Iterator[tuple[Any, ...]]:
+            with self._translated_errors():
+                yield from iter(cursor.fetchone, None)
 
-        Raises:
-            EngineError: what is read meanwhile cannot be.
-        """
-        with self._telling():
-            yield from rows
+        return [head[0] for head in cursor.description or ()], rows()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Raise what DuckDB raises as what it means here.
+    def _translated_errors(self) -> Iterator[None]:
+        """Translate DuckDB's errors.
 
         Raises:
             EngineError: a statement cannot be executed.
-            KeyboardInterrupt: somebody pressed Ctrl-C, which DuckDB takes and has words for.
+            KeyboardInterrupt: DuckDB has caught a Ctrl-C.
         """
         try:
             yield
         except self._error as error:
-            raise _told(error) from None
+            is_memory = isinstance(error, _loaded().OutOfMemoryException)
+            kind = OutOfMemoryError if is_memory else EngineError
+            # DuckDB shows the query after the first line.
+            line = str(error).partition("\n")[0].strip()
+            raise kind(line or type(error).__name__) from None
         except RuntimeError as error:
             if str(error) != _INTERRUPTED:
                 raise
             raise KeyboardInterrupt from None
 
     def selection(self, query: str) -> str | None:
-        """Return the tree of a text, None if it is not one statement that only reads tables.
+        """Return the tree of a query, None if it is not one statement that only reads tables.
 
         The tree is JSON, as `json_serialize_sql` returns it.
 
         Raises:
             EngineError: it is no SQL.
         """
-        with self._telling():
+        with self._translated_errors():
             statements = self._connection.extract_statements(query)
             if [one.type for one in statements] != [_loaded().StatementType.SELECT]:
                 return None
@@ -305,22 +287,23 @@ class Engine:
             raise EngineError("the query is nested too deeply") from None
         return None if tree.get("error") or not only_reads(tree) else text
 
-    def plain(self, tree: str) -> PlainQuery:
-        """Return a query for another parser, from what `selection` returned.
+    def plain(self, tree: str) -> tuple[str, list[str]]:
+        """Return the text of a tree for another engine, and its functions that DuckDB lacks.
+
+        The text has no comments or unusual literals, which another parser might misunderstand.
 
         Raises:
             EngineError: it cannot be written.
         """
-        with self._telling():
+        with self._translated_errors():
             known = {name for (name,) in self._connection.execute(_FUNCTIONS).fetchall()}
             text = str(self._connection.execute(_DESERIALIZED, [tree]).fetchall()[0][0])
         called = functions_in(json.loads(tree))
-        return PlainQuery(text, tuple(sorted(called - known - TABLE_FUNCTIONS)))
+        return text, sorted(called - known - TABLE_FUNCTIONS)
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
-        # DuckDB takes a column of objects without a row for one of numbers: a row too many is
-        # never read, for its place is behind all.
+        # DuckDB takes an empty column of objects for numbers. It never sees the extra row.
         arrays = {
             key: column
             if isinstance(column, np.ndarray)
@@ -330,19 +313,19 @@ class Engine:
         self._connection.register(name, arrays)
 
     def unregister(self, name: str) -> None:
-        """Let go of columns."""
+        """Forget registered columns."""
         self._connection.unregister(name)
 
     def close(self) -> None:
-        """End."""
+        """Close the database."""
         self._connection.close()
 
 
 def require_engine() -> None:
-    """Say how DuckDB is installed where it is not, without loading it.
+    """Check that DuckDB is installed, without loading it.
 
     Raises:
-        StoreError: it is not.
+        StoreError: it is not; says how to install it.
     """
     if find_spec("duckdb") is None:
         raise StoreError(
@@ -351,10 +334,9 @@ def require_engine() -> None:
 
 
 def _loaded() -> ModuleType:
-    """Return DuckDB, 60 MB, which only those pay who use a store.
+    """Load DuckDB, which takes 60 MB.
 
-    That is its compiled module, if there is one: the package around it takes twice as long to
-    import, for interfaces that nothing here uses.
+    Prefer its compiled module: importing the package around it takes twice as long.
     """
     try:
         return import_module("_duckdb")
@@ -363,7 +345,7 @@ def _loaded() -> ModuleType:
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the runs of numbers that grow by one: the first place, and number minus place."""
+    """Return the first place, and number minus place, of each run of consecutive numbers."""
     runs: list[tuple[int, int]] = []
     for place, number in enumerate(numbers):
         if not runs or number - place != runs[-1][1]:
@@ -383,21 +365,11 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def storable(text: str) -> str:
-    """Return text as UTF-8 can have it: bytes that were none become a backslash and digits."""
+    """Return text that is valid UTF-8: invalid bytes become a backslash and digits."""
     if text.isascii():
         return text.replace("\0", "\\x00")
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _told(error: Exception) -> EngineError:
-    """Return the first line of what DuckDB says; it shows the query behind it."""
-    kind = OutOfMemoryError if isinstance(error, _loaded().OutOfMemoryException) else EngineError
-    return kind(str(error).partition("\n")[0].strip() or type(error).__name__)
 
 
 def only_reads(tree: Any) -> bool:
@@ -424,9 +396,9 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_reading(node: dict[str, Any], own: set[str]) -> bool:
-    """Return whether a node is no statement or table other than those that are known to read.
+    """Return whether a node is neither a statement nor a table that might do more than read.
 
-    `own` are the names of its common table expressions.
+    `own` are the names of the query's common table expressions.
     """
     kind = node.get("type")
     if "class" in node or not isinstance(kind, str):

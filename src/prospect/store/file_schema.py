@@ -1,8 +1,8 @@
-"""The columns of each kind of file of a store, and what the head of a segment says.
+"""The columns of each kind of file of a store, and the heads of segments.
 
-A file is of one version of the format, which its head says with what holds for all of the segment:
-the machine, the events, what could not be seen. Heads are JSON, compressed, in the key-value
-metadata of the file of samples.
+A head has the version of the format, and facts that hold for all of the segment: the machine, the
+events, the limits of the measurement. It is compressed JSON, in the key-value metadata of the file
+of samples.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import json
 import math
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
@@ -27,20 +28,20 @@ HEAD_KEY = "prospect"
 WHOLE_WINDOW = -1
 # Values of `kind` in rows of samples.
 KIND_ORDINARY, KIND_KERNEL_THREAD, KIND_RECORDER = 0, 1, 2
-# Instead of a name whose row a damaged segment has lost.
+# Replaces a name whose row a damaged segment has lost.
 LOST = "[name lost: damaged segment]"
-# Of rows of coverage: the row of the whole counts other records, too, but where it is the only one.
+# On rows of coverage. The row of the whole window counts other records, unless it is the only row.
 LOST_SAMPLES = (
     f"CASE WHEN max(cpu) > {WHOLE_WINDOW}"
     f" THEN sum(CASE WHEN cpu > {WHOLE_WINDOW} THEN lost ELSE 0 END) ELSE sum(lost) END"
 )
-# The sum of all hosts fits in 64.
+# The sum over all hosts fits in 64 bits.
 _CPU_BITS = 31
 _SUM_BITS = 62
 
-# One row: what was hit so, in one window. `t` is the window's start in microseconds since 1970,
-# `pid`, `start`, `tid` and `cpu` are -1 unless they were kept apart; process zero keeps its number.
-# `n` samples, `q` the sum over windows of n squared, `w` the sum of their periods.
+# A row has the samples of one window with equal keys. `t` is the window's start in microseconds
+# since 1970. `pid`, `start`, `tid` and `cpu` are -1 unless they are separate; `pid` 0 stays 0. `n`
+# is the number of samples, `q` the sum over windows of n squared, `w` the sum of the periods.
 SAMPLE_KEYS = {
     "service": "VARCHAR",
     "process": "VARCHAR",
@@ -64,12 +65,12 @@ COLUMNS: dict[str, dict[str, str]] = {
     SAMPLES: SAMPLE_KEYS | SAMPLE_SUMS,
     # Rows of a day, added up over stacks: `stack` is 0.
     TOTALS: SAMPLE_KEYS | SAMPLE_SUMS,
-    # These, added up over hours: `t` is the first. Days of earlier versions have none.
+    # Totals, added up over hours: `t` is the first. Days of earlier versions have none.
     SUMS: SAMPLE_KEYS | SAMPLE_SUMS,
-    # These, added up over all but `service`, `event`, `pid` and the functions of one name, of
-    # which `function` is the least. Days of earlier versions have none.
+    # Sums by `service`, `event`, `pid` and name; `function` is the least function of the name.
+    # Days of earlier versions have none.
     NAMED: SAMPLE_KEYS | SAMPLE_SUMS,
-    # A frame and, by `caller`, those outside of it; 0 for none.
+    # A frame and its caller's `stack`, 0 for none.
     STACKS: {
         "stack": "UBIGINT",
         "caller": "UBIGINT",
@@ -78,7 +79,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "mode": "UTINYINT",
         "depth": "INTEGER",
     },
-    # A function with the object that it is in, as they were called when it was first hit.
+    # A function and its object, with their names when the function was first hit.
     FUNCTIONS: {
         "function": "UBIGINT",
         "name": "VARCHAR",
@@ -95,8 +96,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "object_source": "UTINYINT",
         "note": "VARCHAR",
     },
-    # Ticks by what became of them, of a window (`t` to `until`), CPU and event. Each window has one
-    # row of CPU `WHOLE_WINDOW`: how many of its samples belong to no clock, and what else was lost.
+    # The sample accounting of a window (`t` to `until`), CPU and event. Each window has one row of
+    # CPU `WHOLE_WINDOW`: the number of samples that belong to no clock, and other lost records.
     COVERAGE: {
         "t": "BIGINT",
         "until": "BIGINT",
@@ -111,7 +112,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "steal_us": "BIGINT",
     },
 }
-# Order of a file's rows: equal values next to each other take next to no room.
+# The order of a file's rows: adjacent equal values use almost no space.
 ORDER = {
     SAMPLES: "service, process, comm, event, mode, cause_kind, cause, function, address, stack, t",
     TOTALS: "service, process, comm, event, mode, cause_kind, cause, function, t",
@@ -145,7 +146,7 @@ class SegmentAccounting(NamedTuple):
     """The sums of a segment's coverage.
 
     Attributes:
-        begin_us, end_us: begin and end of its windows, in microseconds since 1970.
+        begin_us, end_us: of its windows, in microseconds since 1970.
         length_us: the sum of its windows' lengths.
         expected, recorded, lost, throttled, idle, missing: numbers of ticks.
     """
@@ -169,12 +170,11 @@ class Head(Record):
     """The facts that hold for all of a segment.
 
     Attributes:
-        run: facts of `RunInfo` by their names.
-        events: the events that were sampled.
-        separate: what was kept apart: some of "process", "thread", "cpu".
-        window_us: how long a window ought to be.
-        host_share: of hosts that sent the hour that it is of; what sums of periods are divided by.
-        accounting: of a day; None for other segments, and for days of earlier versions.
+        run: fields of `RunInfo` by name.
+        separate: the keys that were kept separate: some of "process", "thread", "cpu".
+        window_us: the intended length of a window.
+        host_share: the share of hosts that sent the hour; sums of periods are divided by it.
+        accounting: None unless it is a day, and for days of earlier versions.
     """
 
     run: dict[str, Any]
@@ -192,7 +192,7 @@ def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
 
 
 def kind_of(head: Head | None) -> object:
-    """Return what windows have in common that can be one segment; None without a head."""
+    """Return a key that is equal for heads whose segments may be merged; None without a head."""
     if head is None:
         return None
     run = [(name, value) for name, value in head.run.items() if name not in _LOOSE]
@@ -200,7 +200,7 @@ def kind_of(head: Head | None) -> object:
 
 
 def written_head(head: Head) -> str:
-    """Return a head as text of letters, digits and a few signs, none of them a quotation mark."""
+    """Return a head as Base64, which needs no quoting in SQL."""
     fields = {
         "version": VERSION,
         "run": head.run,
@@ -230,11 +230,13 @@ def read_head(written: bytes) -> Head:
             )
         if not (events := tuple(_event(one) for one in fields["events"])):
             raise StoreError("its head names no events")
-        run = _checked_run(fields["run"])
-        separate = tuple(map(_text, fields["separate"]))
-        share = _checked_share(fields.get("host_share", 1.0))
-        accounting = _checked_accounting(fields.get("accounting"))
-        return Head(run, events, separate, _count(fields["window_us"]), share, accounting)
+        run = {name: read(fields["run"][name]) for name, read in _RUN_READERS.items()}
+        separate = _texts(fields["separate"])
+        share = _share(fields.get("host_share", 1.0))
+        sums = fields.get("accounting")
+        if sums is not None:
+            sums = SegmentAccounting(*(_count(one, _SUM_BITS) for one in sums))
+        return Head(run, events, separate, _count(fields["window_us"]), share, sums)
     except (
         ArithmeticError,  # a number that no float has, or infinity instead of a whole number
         AttributeError,
@@ -253,36 +255,15 @@ def _event(fields: Mapping[str, Any]) -> EventInfo:
     )
 
 
-def _checked_share(field: Any) -> float:
+def _share(field: Any) -> float:
     share = float(field)
     if not 0.0 < share <= 1.0:
         raise ValueError(share)
     return share
 
 
-def _checked_accounting(field: Any) -> SegmentAccounting | None:
-    return None if field is None else SegmentAccounting(*(_count(one, _SUM_BITS) for one in field))
-
-
-def _checked_run(fields: Mapping[str, Any]) -> dict[str, Any]:
-    run: dict[str, Any] = {}
-    for name in _RUN_FIELDS:
-        value = fields[name]
-        if name in ("recorder_command_line", "limits"):
-            run[name] = tuple(map(_text, value))
-        elif name == "cpu_mhz":
-            run[name] = _finite(value)
-        elif name == "cpus":
-            run[name] = _count(value, _CPU_BITS)
-        elif name == "has_user_callers":
-            run[name] = bool(value)
-        else:
-            run[name] = _text(value)
-    return run
-
-
 def _text(field: Any) -> str:
-    """Return text that can be written: bytes that were none may be in it, halves of signs not."""
+    """Return text that can be encoded; undecodable bytes may be in it, other surrogates not."""
     if not isinstance(field, str):
         raise TypeError(field)
     field.encode("utf-8", "surrogateescape")
@@ -303,6 +284,18 @@ def _count(field: Any, bits: int = 64) -> int:
     return number
 
 
+def _texts(field: Any) -> tuple[str, ...]:
+    return tuple(map(_text, field))
+
+
+_RUN_READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_RUN_FIELDS, _text),
+    "recorder_command_line": _texts,
+    "limits": _texts,
+    "cpu_mhz": _finite,
+    "cpus": partial(_count, bits=_CPU_BITS),
+    "has_user_callers": bool,
+}
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": _text,
     "float": _finite,

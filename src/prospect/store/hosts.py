@@ -1,9 +1,9 @@
-"""The stores of many hosts below one directory, read as one store. Nobody writes to it so.
+"""Read the stores of many hosts below one directory as one store, which is read-only.
 
     DIRECTORY/host=web-17/…                the store of a host, as its daemon keeps it
-    DIRECTORY/host=web-17/store=ID/…       as it was sent: files whose names say what they hold
+    DIRECTORY/host=web-17/store=ID/…       a store that was sent: names of files have digests
 
-A host may have several: each daemon that began on an empty directory numbers its windows again.
+A host may have several stores: a daemon that starts on an empty directory makes a new one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HostsDirectory(StoreDirectory):
     """Open stores of many hosts.
 
     Attributes:
-        left_out: segments that do not count, for sums of all hosts have them.
+        left_out: segments that do not count, because sums of all hosts include them.
     """
 
     left_out: frozenset[Segment] = frozenset()
@@ -52,20 +52,25 @@ class HostsDirectory(StoreDirectory):
         """Open a directory of stores.
 
         Raises:
-            StoreError: there is none, or it is not ours alone.
+            StoreError: there is none, or other users may access it.
         """
         self._listed: list[Segment] | None = None
         super().__init__(path)
 
     def segments(self) -> list[Segment]:
-        """Return the segments of all hosts, as they were when this was first asked.
+        """Return the segments of all hosts, as they were at the first call.
 
         Raises:
             StoreError: a directory cannot be read.
         """
         if self._listed is None:
             try:
-                self._listed = [one for place in self._places() for one in self._segments_at(place)]
+                self._listed = [
+                    one
+                    for place in self._places()
+                    for tier, depth in DEPTHS.items()
+                    for one in segments_of_names(place, tier, self.names(f"{place}/{tier}", depth))
+                ]
             except OSError as error:
                 raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
         if not self.left_out:
@@ -83,7 +88,7 @@ class HostsDirectory(StoreDirectory):
         return super().why_empty
 
     def kept_files(self) -> list[str]:
-        """Return the paths of files of sums of all hosts, as far as they are ours.
+        """Return the paths of this user's files of sums of all hosts.
 
         Raises:
             StoreError: the directory cannot be read.
@@ -94,23 +99,23 @@ class HostsDirectory(StoreDirectory):
             raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
 
     def remove_kept(self, path: str) -> None:
-        """Remove the files of sums, by what their names begin with; that of the parts first."""
+        """Remove the files of sums whose names begin with `path`; that of the parts first."""
         for kind in ("parts", "hosts", "functions"):
             with suppress(FileNotFoundError):
                 os.unlink(f"{path}.{kind}{SUFFIX}", dir_fd=self.descriptor)
 
     def open_lock(self, path: str) -> int:
-        """Return a descriptor of an empty file, which is made if there is none.
+        """Open an empty file, and create it if there is none.
 
         Raises:
-            OSError: that cannot be done.
+            OSError: it cannot be opened.
         """
         self._make_directories(os.path.dirname(path))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(path, flags, 0o600, dir_fd=self.descriptor)
 
     def _places(self) -> list[str]:
-        """Return the directories of stores, below this one.
+        """Return the directories of stores below this one.
 
         Raises:
             StoreError: the name of one is a pattern.
@@ -134,11 +139,6 @@ class HostsDirectory(StoreDirectory):
                 and is_own(entry.stat(follow_symlinks=False), stat.S_IFDIR)
             )
 
-    def _segments_at(self, place: str) -> Iterable[Segment]:
-        for tier, depth in DEPTHS.items():
-            names = list(self.names(f"{place}/{tier}", depth))
-            yield from segments_of_names(place, tier, names)
-
     def _open_format(self, *, create: bool) -> float:
         del create
         if not any(map(_is_of_hosts, self._directories(""))):
@@ -147,7 +147,7 @@ class HostsDirectory(StoreDirectory):
 
 
 def has_hosts(path: str) -> bool:
-    """Whether a directory is one of hosts' stores, as far as its names say."""
+    """Whether a directory has stores of hosts, by its names."""
     try:
         with os.scandir(path) as entries:
             names = [entry.name for _, entry in zip(range(MOST_HOSTS), entries, strict=False)]
@@ -161,9 +161,9 @@ def _is_of_hosts(name: str) -> bool:
 
 
 def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segment]:
-    """Return the segments that files belong to.
+    """Return the segments of files.
 
-    The names are paths below the directory of all stores, some of which say their digests.
+    The names are paths below the directory of all stores. Some have digests.
     """
     plain: list[tuple[str, str]] = []
     digests: dict[tuple[str, str, str], str] = {}
@@ -177,7 +177,7 @@ def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segme
             plain.append((directory, name))
             continue
         stem, _, kind = stem[: found.start()].rpartition(".")
-        # If two were sent for one segment, either is as good as the other.
+        # If a segment has two files of a kind, either is good.
         digests.setdefault((directory, stem, kind), found[1])
     segments: list[tuple[str, Segment | None, tuple[str, ...]]] = [
         (directory, segment_of(tier, name), ()) for directory, name in plain
@@ -196,7 +196,7 @@ def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segme
 
 
 def _heaviest(store: StoreDirectory) -> str:
-    """Return the host whose files are far bigger than those of the others; "" for none."""
+    """Return the host whose files are far larger than those of the others; "" for none."""
     of_host: dict[str, list[Segment]] = {}
     for one in store.segments():
         if one.place and host_of(one) not in store.exhausting:
@@ -212,10 +212,10 @@ def _heaviest(store: StoreDirectory) -> str:
 
 
 def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) -> _Answer:
-    """Answer a question about a store; leave out a damaged file, and a host that takes all memory.
+    """Answer a question about a store. Leave out damaged files, and hosts that exhaust the memory.
 
     Raises:
-        StoreError: as the question does.
+        StoreError: the question raises it.
     """
     try:
         return question(store)
@@ -229,6 +229,6 @@ def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) 
             return asked(store, question)
         if store.reads_all or not isinstance(reason, EngineError):
             raise
-    # Not everything was read beforehand; now it is.
+    # Read everything first, so that the damaged file is found.
     store.reads_all = True
     return question(store)

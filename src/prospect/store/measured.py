@@ -1,4 +1,4 @@
-"""How much of a part of a store was measured, and what was lost."""
+"""Compute how much of a part of a store was measured, and what was lost."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ if TYPE_CHECKING:
     from prospect.store.tables import Queries
 
 _MOST_NAMED = 3
-# A window may begin that much after the one before it ended.
+# A longer pause between two windows is a gap.
 _SEAM_US = 2 * 10**6
 _WORTH_SAYING = 1e-4
 
 
 class Measured(NamedTuple):
-    """The time that was measured.
+    """The measured time of a part.
 
     Attributes:
         begin_us, end_us: of all windows, in microseconds since 1970.
-        measured_us: how long they are together; of several hosts the mean of that, each host
-            counted as often as it has CPUs, so that `cpus` times this is all time of CPUs.
-        middle_us: when the later half of them begins; 0 if all begin at once.
-        hosts: of how many hosts they are.
-        cpus: of all of these hosts.
-        cpu: i32[c], those that lost samples.
+        measured_us: the sum of the windows' lengths; for several hosts the mean sum of a host,
+            weighted by its CPUs. So `cpus` times this is the CPU time of all hosts.
+        windows: their number.
+        middle_us: when the later half of the windows begins; 0 if all begin at once.
+        hosts: their number.
+        cpus: the number of CPUs of all hosts.
+        cpu: i32[c], the CPUs that lost samples.
         lost, throttled: i64[c].
-        due: ticks that all clocks should have had; never fewer than came.
-        seen: of these, those that were recorded or came due on an idle CPU.
-        remarks: a sentence for what was not measured, or lost.
+        due: the ticks that all clocks should have had, at least those that came.
+        seen: those of them that were recorded, or came due on an idle CPU.
+        remarks: a sentence for each thing that was not measured, or lost.
     """
 
     begin_us: int
@@ -59,7 +60,7 @@ class Measured(NamedTuple):
 
     @property
     def span(self) -> str:
-        """A sentence: from when to when there are windows."""
+        """The sentence that has the number of windows, their begin and end."""
         if not self.windows:
             return "Nothing was measured in this part."
         windows = pluralize(self.windows, "window")
@@ -69,29 +70,33 @@ class Measured(NamedTuple):
 
 
 def measured(engine: Queries, part: Part) -> Measured:
-    """Read the accounting of the windows that begin in the span that was asked for.
+    """Read the accounting of the windows that begin in the chosen span.
 
     Raises:
         EngineError: they cannot be read.
     """
     where = "FROM coverage WHERE t >= ? AND t < ?"
     parameters = [part.chosen.since_us, part.chosen.until_us]
-    times = _Times(engine, part, where, parameters)
+    lengths = engine.rows(
+        f'SELECT DISTINCT segment, t, "until" {where} ORDER BY t, "until", segment', parameters
+    )
+    windows: list[tuple[int, int]] = [(begin, until) for _, begin, until in lengths]
+    begins = sorted({begin for begin, _ in windows})
+    measured_us, hosts, cpus = _host_times(part, lengths)
     by_cpu = engine.rows(
         "SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded), sum(idle),"
-        f" sum(missing) {where}"
-        " GROUP BY cpu ORDER BY cpu",
+        f" sum(missing) {where} GROUP BY cpu ORDER BY cpu",
         parameters,
     )
     rows = np.array(by_cpu, np.int64).reshape(-1, 7)
     clocks = rows[rows[:, 0] != WHOLE_WINDOW]
-    # Without a clock whose ticks are known, all that is known of samples is in the other row.
+    # Without a clock of known ticks, only the row of the whole window counts samples.
     of_samples = clocks if len(clocks) else rows
     lossy = of_samples[(of_samples[:, 1] > 0) | (of_samples[:, 2] > 0)]
     lost, expected = int(of_samples[:, 1].sum()), int(rows[:, 3].sum())
     others = int(rows[:, 1].sum()) - lost
     accounting = _accounting(of_samples[:, 1:].sum(axis=0))
-    remarks = [*share_remarks(part.heads), *accounting, *_gaps(times.windows)]
+    remarks = [*share_remarks(part.heads), *accounting, *_gaps(windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     if others:
@@ -100,64 +105,50 @@ def measured(engine: Queries, part: Part) -> Measured:
             " functions of runtimes: some samples may lack names."
         )
     return Measured(
-        begin_us=times.windows[0][0] if times.windows else 0,
-        end_us=max((until for _, until in times.windows), default=0),
-        measured_us=times.measured_us,
-        windows=len(times.windows),
-        middle_us=_middle_us(times.windows),
-        hosts=times.hosts,
-        cpus=times.cpus,
+        begin_us=begins[0] if begins else 0,
+        end_us=max((until for _, until in windows), default=0),
+        measured_us=measured_us,
+        windows=len(windows),
+        middle_us=begins[len(begins) // 2] if len(begins) > 1 else 0,
+        hosts=hosts,
+        cpus=cpus,
         cpu=lossy[:, 0].astype(np.int32),
         lost=lossy[:, 1],
         throttled=lossy[:, 2],
-        # A window's accounting may be out by the tick that came as it ended.
+        # A window's accounting may lack the tick that came as it ended.
         due=int(np.maximum(clocks[:, 3], clocks[:, 4]).sum()),
         seen=int((clocks[:, 4] + clocks[:, 5]).sum()),
         remarks=remarks,
     )
 
 
-class _Times:
-    """When which hosts were measured, and for how long; attributes as those of `Measured`."""
+def _host_times(part: Part, windows: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
+    """Return `measured_us`, `hosts` and `cpus` of `Measured`.
 
-    def __init__(
-        self, engine: Queries, part: Part, where: str, parameters: Sequence[object]
-    ) -> None:
-        rows = engine.rows(
-            f'SELECT DISTINCT segment, t, "until" {where} ORDER BY t, "until", segment', parameters
-        )
-        self.windows: list[tuple[int, int]] = [(begin, until) for _, begin, until in rows]
-        cpus_of = {
-            one.place: int(head.run["cpus"])
-            for one, head in zip(part.segments, part.heads, strict=True)
-        }
-        host_of_place = dict(zip((one.place for one in part.segments), part.hosts, strict=True))
-        length_us: dict[str, float] = {}
-        for segment, begin, until in rows:
-            place, share = part.segments[segment].place, part.heads[segment].host_share
-            # A host that represents other hosts was measured for them, too.
-            length_us[place] = length_us.get(place, 0) + max(until - begin, 0) / share
-        # A host that has several stores counts once.
-        by_host: dict[str, list[str]] = {}
-        for place in length_us:
-            by_host.setdefault(host_of_place[place] if place else "", []).append(place)
-        host_cpus = [max(cpus_of[place] for place in places) for places in by_host.values()]
-        self.hosts = len(by_host)
-        self.cpus = sum(host_cpus)
-        if self.hosts == 1:
-            self.measured_us = round(sum(length_us.values()))
-        else:
-            all_us = sum(cpus_of[place] * length for place, length in length_us.items())
-            self.measured_us = round(all_us / max(self.cpus, 1))
-
-
-def _middle_us(windows: Sequence[tuple[int, int]]) -> int:
-    begins = sorted({begin for begin, _ in windows})
-    return begins[len(begins) // 2] if len(begins) > 1 else 0
+    `windows` are (place of the segment, begin, end).
+    """
+    places = [one.place for one in part.segments]
+    cpus_of = dict(zip(places, (int(head.run["cpus"]) for head in part.heads), strict=True))
+    host_of_place = dict(zip(places, part.hosts, strict=True))
+    length_us: dict[str, float] = {}
+    for segment, begin, until in windows:
+        # A host that represents other hosts was measured for them, too.
+        length = max(until - begin, 0) / part.heads[segment].host_share
+        length_us[places[segment]] = length_us.get(places[segment], 0) + length
+    # A host that has several stores counts once.
+    host_cpus: dict[str, int] = {}
+    for place in length_us:
+        host = host_of_place[place] if place else ""
+        host_cpus[host] = max(host_cpus.get(host, 0), cpus_of[place])
+    cpus = sum(host_cpus.values())
+    if len(host_cpus) == 1:
+        return round(sum(length_us.values())), 1, cpus
+    all_us = sum(cpus_of[place] * length for place, length in length_us.items())
+    return round(all_us / max(cpus, 1)), len(host_cpus), cpus
 
 
 def share_remarks(heads: Sequence[Head]) -> list[str]:
-    """Return a sentence: which hosts these represent."""
+    """Return a sentence about the share of hosts that sent their measurements, if not all did."""
     share = min(head.host_share for head in heads)
     if share == 1:
         return []
@@ -169,7 +160,7 @@ def share_remarks(heads: Sequence[Head]) -> list[str]:
 
 
 def _accounting(sums: NDArray[np.int64]) -> list[str]:
-    """Say what became of every tick that the clocks should have had."""
+    """Return a sentence with the counts of all ticks that the clocks should have had."""
     lost, throttled, expected, recorded, idle, missing = sums.tolist()
     if not expected:
         return []
@@ -182,7 +173,7 @@ def _accounting(sums: NDArray[np.int64]) -> list[str]:
 
 
 def _gaps(windows: list[tuple[int, int]]) -> list[str]:
-    """Say when nothing was measured between windows."""
+    """Return a sentence for each of the first gaps between windows."""
     found = []
     latest = windows[0][1] if windows else 0
     for begin, until in windows[1:]:

@@ -1,4 +1,4 @@
-"""The functions, objects and stacks that hits of a store refer to, as tables of the leaf model.
+"""Read the functions, objects and stacks that hits of a store refer to, as tables of a profile.
 
 A kernel is loaded at a random address at each boot, in steps of 2 MiB at least, and a module at any
 page. Functions of one name and build whose addresses differ by whole steps, after another boot or
@@ -28,16 +28,14 @@ from prospect.store.file_schema import COLUMNS, LOST
 from prospect.store.segments import FUNCTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
     from prospect.store.tables import Queries
 
     Columns = dict[str, NDArray[Any]]
     Index = NDArray[np.int32]
-    from collections.abc import Mapping
-    from typing import Any
-
-    from numpy.typing import NDArray
 
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
@@ -47,13 +45,12 @@ _STEP = {KIND_KERNEL: 2 << 20, KIND_MODULE: 4 << 10}
 
 
 class Names(NamedTuple):
-    """Tables of the leaf model.
+    """Tables of a profile, and their rows for each row of hits.
 
     Attributes:
-        objects, functions, locations: as there.
-        stacks: the same; None if they are not wanted, or not there.
-        location_of_row: i32[n] of each row of hits.
-        stack_of_row: the same, -1 for none; None without stacks.
+        stacks: None if nobody wants them, or there are none.
+        location_of_row: i32[n].
+        stack_of_row: i32[n], -1 for none; None without stacks.
     """
 
     objects: ObjectTable
@@ -65,9 +62,7 @@ class Names(NamedTuple):
 
 
 def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
-    """Find what rows of hits refer to.
-
-    `rows` have `function` and `address`, with `stacks` also `stack`.
+    """Find the functions, and with `stacks` the stacks, that rows of hits refer to.
 
     Raises:
         EngineError: a file cannot be read.
@@ -100,7 +95,7 @@ def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
 def _functions(
     engine: Queries, numbers: NDArray[np.uint64]
 ) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64], Index]:
-    """Return the functions in the order of their names, the numbers ascending, and their rows."""
+    """Return objects, functions by name, the distinct numbers, and the row of each."""
     wanted = np.unique(numbers)
     engine.register("wanted_functions", {"wanted": wanted})
     found = engine.columns(
@@ -145,13 +140,13 @@ def _functions(
 
 
 def _known_sources(source: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return sources that this version knows; others as if nothing covered the address."""
+    """Return the sources; unknown ones become NO_COVER."""
     known = np.isin(source, [int(one) for one in NameSource])
     return np.where(known, source, np.uint8(NameSource.NO_COVER)).astype(np.uint8)
 
 
 def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
-    """Add rows for functions whose names are lost, in the place of their numbers."""
+    """Add rows for functions whose names are lost, in the order of the numbers."""
     count = len(missing)
     more: Columns = {
         name: np.full(count, "", object) if type_ == "VARCHAR" else np.zeros(count, np.uint64)
@@ -169,11 +164,11 @@ def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
 
 
 def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
-    """Return the frames of stacks and of all that called them, callers first."""
+    """Return the frames of stacks and all their callers, callers first."""
     engine.register("wanted_stacks", {"wanted": np.unique(numbers[numbers != 0])})
     engine.keep("kept_stacks", "SELECT * FROM stacks")
     found = engine.columns(
-        # A frame is one deeper than its caller, so that this ends also in a damaged file.
+        # A frame is one deeper than its caller: this ends even in a damaged file.
         "WITH RECURSIVE used AS ("
         "SELECT * FROM kept_stacks WHERE stack IN (SELECT wanted FROM wanted_stacks)"
         " UNION SELECT every.* FROM kept_stacks AS every JOIN used ON every.stack = used.caller"
@@ -188,16 +183,9 @@ def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
 def _stack_table(
     frames: Columns, location: Index, wanted: NDArray[np.uint64]
 ) -> tuple[StackTable, Index]:
-    order = np.argsort(frames["stack"], kind="stable")
-    numbers = frames["stack"].take(order)
-
-    def row_of(stack: NDArray[np.uint64]) -> Index:
-        at = np.minimum(np.searchsorted(numbers, stack), max(len(numbers) - 1, 0))
-        is_there = numbers.take(at) == stack if len(numbers) else np.zeros(len(stack), np.bool_)
-        return np.where(is_there, order.take(at) if len(order) else -1, -1).astype(np.int32)
-
-    caller = row_of(frames["caller"])
-    # In order of depth a caller comes before what it calls; another one is damage.
+    row_of = row_finder(frames["stack"])
+    caller = row_of(frames["caller"]).astype(np.int32)
+    # In the order of depth a caller precedes its callee. Anything else is damage.
     caller[caller >= np.arange(len(caller))] = -1
     depth = np.zeros(len(caller), np.int32)
     for row, outside in enumerate(caller.tolist()):
@@ -209,11 +197,25 @@ def _stack_table(
         mode=frames["mode"].astype(np.uint8),
         depth=depth,
     )
-    return table, row_of(wanted)
+    return table, row_of(wanted).astype(np.int32)
+
+
+def row_finder(numbers: NDArray[np.uint64]) -> Callable[[NDArray[np.uint64]], NDArray[np.int64]]:
+    """Return a function that finds the rows of numbers in this column, -1 for none."""
+    order = np.argsort(numbers, kind="stable")
+    ascending = numbers.take(order)
+
+    def rows_of(wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if not len(ascending):
+            return np.full(len(wanted), -1, np.int64)
+        at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+        return np.where(ascending.take(at) == wanted, order.take(at), -1)
+
+    return rows_of
 
 
 def first_of_each(functions: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """Return i64[f]: of each function the first row that is the same function."""
+    """Return i64[f]: the first row of the same function, for each row."""
     kind = functions["object_kind"]
     first = np.arange(len(kind), dtype=np.int64)
     rows = np.flatnonzero(np.isin(kind, list(_STEP)))

@@ -1,6 +1,6 @@
-"""The profile of a part of a store, as the pipeline would make it of a recording.
+"""Make the profile of a part of a store, as the pipeline makes one of a recording.
 
-It has hits and their stacks, the losses and the measured time; it has no samples, clocks, mappings,
+It has hits and their stacks, the losses and the measured time. It has no samples, clocks, mappings
 or times of threads.
 """
 
@@ -40,7 +40,6 @@ from prospect.store.tables import local_engine, make_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -58,9 +57,9 @@ class Apart(NamedTuple):
     """The keys that hits of a part keep, beyond what a report always shows.
 
     Attributes:
-        stacks: by call stack, if there are any.
-        addresses: by address within a function, as far as the store does.
-        classes: by dimensions of `--columns`.
+        stacks: the call stack, if there are any.
+        addresses: the address within a function, as far as the store has it.
+        classes: dimensions of `--columns`.
     """
 
     stacks: bool = False
@@ -92,7 +91,7 @@ def _read_part(
     kinds = KINDS if apart.stacks else (SAMPLES, FUNCTIONS, COVERAGE)
     engine = make_engine(store)
     try:
-        # Days do not tell these apart.
+        # Days do not have these keys.
         is_separate = any(BY_NAME[name].separate for name in apart.classes)
         fine = apart.addresses or bool(chosen.numbers) or is_separate
         part = choose(store, engine.planner, chosen, fine=fine)
@@ -111,15 +110,10 @@ def _read_part(
         engine.close()
 
 
-class _Processes(NamedTuple):
-    table: ProcessTable
-    row: NDArray[np.int32]
-
-
 def _profile(
     part: Part, run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, accounting: Measured
 ) -> Profile:
-    processes = _processes(rows)
+    processes, process_index = _processes(rows)
     comm_index, comms = _numbered(rows["comm"])
     entry_reasons, entry_reason_index = _entry_reasons(rows)
     none, times = np.empty(0, np.int32), np.empty(0, np.uint64)
@@ -127,13 +121,13 @@ def _profile(
     return Profile(
         run=run,
         comms=comms,
-        processes=processes.table,
+        processes=processes,
         objects=names.objects,
         functions=names.functions,
         locations=names.locations,
         mappings=MappingTable(none, none, times, times, times, counts, np.empty(0, np.int8)),
         hits=HitTable(
-            process_index=processes.row,
+            process_index=process_index,
             comm_index=comm_index,
             location_index=names.location_of_row,
             mode=rows["mode"].astype(np.uint8),
@@ -193,13 +187,13 @@ def _host_hours(part: Part, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
 
 
 def _numbered(texts: NDArray[Any]) -> tuple[NDArray[np.int32], list[str]]:
-    """Return i32 the number of each text, and the texts in the order of their numbers."""
+    """Return the index of each text, and the distinct texts."""
     number: dict[str, int] = {}
     rows = [number.setdefault(text, len(number)) for text in texts.tolist()]
     return np.array(rows, np.int32), list(number)
 
 
-def _processes(rows: dict[str, NDArray[Any]]) -> _Processes:
+def _processes(rows: dict[str, NDArray[Any]]) -> tuple[ProcessTable, NDArray[np.int32]]:
     number: dict[tuple[Any, ...], int] = {}
     columns = (rows[name].tolist() for name in ("process", "kind", "pid", "start", "service"))
     index = [number.setdefault(key, len(number)) for key in zip(*columns, strict=True)]
@@ -225,7 +219,7 @@ def _processes(rows: dict[str, NDArray[Any]]) -> _Processes:
         control_group=services if any(services := [key[4] for key in keys]) else None,
         service=services if any(services) else None,
     )
-    return _Processes(table, np.array(index, np.int32))
+    return table, np.array(index, np.int32)
 
 
 def _entry_reasons(rows: dict[str, NDArray[Any]]) -> tuple[EntryReasonTable, NDArray[np.int32]]:
@@ -239,9 +233,9 @@ def _entry_reasons(rows: dict[str, NDArray[Any]]) -> tuple[EntryReasonTable, NDA
 def with_classes(
     profile: Profile, part: Part, rows: dict[str, NDArray[Any]], dimensions: Sequence[str]
 ) -> Profile:
-    """Return the profile of some rows with what their columns of classes say.
+    """Return the profile of rows with classes of hits, by the columns of classes.
 
-    `rows` are as `chosen_rows` returns them, with a row of hits in the profile for each.
+    `rows` are as `chosen_rows` returns them; the profile has a row of hits for each.
     """
     dimensions = [one for one in dimensions if f"{CLASS}_{one}" in rows]
     if not dimensions:
@@ -257,19 +251,16 @@ def with_classes(
 
 
 def _names(part: Part, rows: dict[str, NDArray[Any]], dimension: str) -> list[str]:
-    """Return what each row has of a dimension."""
+    """Return the name of each row in a dimension."""
     values = rows[f"{CLASS}_{dimension}"].tolist()
     comm: dict[object, str] = {}
     if dimension == "thread":
-        # As it was called at most of its samples in a row.
+        # The name that the thread has in its row with the most samples.
         order = np.argsort(rows["n"], kind="stable").tolist()
         comms = rows["comm"].tolist()
         comm = {values[row]: comms[row] for row in order}
-    called = {value: _name(part, dimension, value, comm.get(value, "")) for value in set(values)}
-    return [called[value] for value in values]
-
-
-def _name(part: Part, dimension: str, value: int, comm: str) -> str:
     if dimension == "session":
-        return part.segments[value].session
-    return BY_NAME[dimension].class_name(value, comm)
+        return [part.segments[value].session for value in values]
+    name_of = BY_NAME[dimension].class_name
+    names = {value: name_of(value, comm.get(value, "")) for value in set(values)}
+    return [names[value] for value in values]

@@ -1,7 +1,7 @@
-"""The part of a recording that fits a specification, as a part of a store would be.
+"""Make the profile of the part of a recording that matches a specification, as of a store.
 
-It has the hits that fit and their stacks, and no samples: those that are left out would look like
-missing ticks.
+It has the matching hits and their stacks. It has no samples: the other ones would look like missing
+ticks.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _MOST_SHOWN = 5
 
 
 def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
-    """Return the part of a recording that fits.
+    """Return the matching part of a recording.
 
-    The profile has samples, and stacks where these are wanted.
+    The profile has samples, and stacks if the part should have them.
 
     Raises:
-        UsageError: nothing matches, or the recording does not say what a word asks for.
+        UsageError: nothing matches, or the recording lacks the facts that a word compares.
     """
     whole = complete(profile)
     samples = stack_samples(with_waits(whole), "4")
@@ -67,7 +67,11 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     (hit, stack), (count, period) = group_sums(keys, (samples.count[rows], samples.period[rows]))
     part_hit = np.full(len(whole.samples), -1, np.int32)
     if len(part_hit):
-        part_hit[rows] = _places((hit, stack), keys, len(samples.stacks))
+        distinct, each = (
+            hits.astype(np.int64) * len(samples.stacks) + stacks
+            for hits, stacks in ((hit, stack), keys)
+        )
+        part_hit[rows] = np.searchsorted(distinct, each)
     has_stacks = profile.stacks is not None
     waits = whole.waits and gather(whole.waits, of_waits)
     if waits and has_stacks:
@@ -103,16 +107,6 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     )
 
 
-def _places(
-    found: tuple[NDArray[np.int64], NDArray[np.int64]],
-    keys: tuple[NDArray[np.int32], NDArray[np.int32]],
-    stacks: int,
-) -> NDArray[np.int64]:
-    """Return which of the distinct, ascending pairs of a hit and a stack each pair is."""
-    first, each = (hit.astype(np.int64) * stacks + stack for hit, stack in (found, keys))
-    return np.searchsorted(first, each)
-
-
 def _busy(samples: StackSamples, in_time: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:
     """Return the samples and periods of busy CPUs, by event: see `RunInfo.busy`."""
     profile, hit_index = samples.profile, samples.hit_index
@@ -137,7 +131,7 @@ def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:
 
 
 def _nothing(samples: StackSamples, chosen: Specification, one: Condition) -> str:
-    """Say what there is where one word fits nothing."""
+    """Return the message for a word that matches nothing, with the commonest values."""
     counted: Counter[str] = Counter()
     if known := names_of(samples, one.word):
         sums = np.bincount(known.number, samples.count, len(known.names)).astype(np.int64)
@@ -150,7 +144,7 @@ def _nothing(samples: StackSamples, chosen: Specification, one: Condition) -> st
 
 
 def _span(run: RunInfo) -> str:
-    """Say from when to when a recording is."""
+    """Return the begin and end of a recording, for a message."""
     if not run.started_at:
         return ""
     ends = (run.started_at, run.started_at + run.wall_seconds)

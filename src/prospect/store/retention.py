@@ -1,12 +1,10 @@
-"""How long a store keeps what, and hours of it that a person removes or copies.
+"""Remove the oldest segments of a store, and remove or copy hours that a user chooses.
 
-The oldest segments go, by their age and by the bytes of all.
+The oldest segments go, by their age and by the size of the store. The store records removals with
+their reasons: otherwise the span would look as if it was never measured.
 
-Removals and their reasons are written down: otherwise the span would look as if it was never
-measured.
-
-A window brings the names of functions and stacks that earlier windows of its hour had not: one that
-goes leaves its names to the others, and the last one of an hour takes all of them along.
+The files of a window have the names of functions and stacks that earlier windows of the hour did
+not have. So the files of names stay until the last window of the hour goes.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import shutil
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError, UsageError
 from prospect.files.budget import size_in_bytes
@@ -50,12 +48,12 @@ _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class Keep(NamedTuple):
-    """How much is kept.
+    """How much a store keeps.
 
     Attributes:
-        detail_s: how long windows are told apart, in seconds.
-        days_s: how long days are kept, of which only hours are told apart.
-        most_bytes: of all files together.
+        detail_s: the age of windows, in seconds.
+        days_s: the age of summaries of days, in seconds.
+        most_bytes: the size of all files.
     """
 
     detail_s: int = 7 * 86400
@@ -64,7 +62,7 @@ class Keep(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Windows that were removed: from when to when, how many, and why."""
+    """Removed windows: begin and end, their number, and the reason."""
 
     begin_s: int
     end_s: int
@@ -73,10 +71,10 @@ class Dropped(NamedTuple):
 
 
 def parse_keep(text: str) -> Keep:
-    """Read what is to be kept, as ``7d``, ``7d,2G`` or ``7d,400d,2G``.
+    """Parse how much to keep, as ``7d``, ``7d,2G`` or ``7d,400d,2G``.
 
     Raises:
-        UsageError: it has no meaning.
+        UsageError: it is invalid.
     """
     ages: list[int] = []
     found = Keep()
@@ -105,7 +103,7 @@ def expired(
 ) -> list[tuple[Segment, str]]:
     """Return the segments to remove, the oldest first, and why.
 
-    Age counts from the newest window too: a clock that is set forward costs no segments.
+    Ages also count from the newest window, so that a clock set forward removes nothing.
     """
     ordered = sorted(segments, key=lambda one: one.first)
     if not ordered:
@@ -126,10 +124,10 @@ def expired(
 
 
 def next_to_go(sizes: Mapping[Segment, int]) -> Segment | None:
-    """Return the segment that makes room first, None if only the newest is left.
+    """Return the segment to remove first to free space, None if only the newest is left.
 
-    Remove the oldest of windows or of summaries of days, of the kind that uses more space: so
-    neither costs all of the other.
+    It is the oldest of windows or of summaries of days, of the kind that uses more space: so
+    neither displaces all of the other.
 
     `sizes` are the bytes of each, in the order of their windows.
     """
@@ -137,8 +135,7 @@ def next_to_go(sizes: Mapping[Segment, int]) -> Segment | None:
     detail = [one for one in sizes if one.tier != DAY]
     of_days = sum(sizes[one] for one in days)
     is_days_turn = len(detail) < 2 or 2 * of_days > sum(sizes.values())
-    candidates = days if days and is_days_turn else detail[:-1]
-    return candidates[0] if candidates else None
+    return next(iter(days if days and is_days_turn else detail[:-1]), None)
 
 
 def drop(
@@ -146,12 +143,11 @@ def drop(
     segments: Iterable[tuple[Segment, str]],
     set_aside: Callable[[Segment], None] | None = None,
 ) -> int:
-    """Remove segments, and write down which windows are gone by that; return how many could be.
+    """Remove segments, and record which windows are gone; return the number of removed segments.
 
-    `segments` have the reason that each goes; `set_aside` is called with each before.
+    `segments` have the reason for each; `set_aside` is called with each segment before.
     """
-    gone: list[Segment] = []
-    reasons: list[str] = []
+    gone: list[tuple[Segment, str]] = []
     for one, why in segments:
         if set_aside:
             set_aside(one)
@@ -159,43 +155,33 @@ def drop(
             remove(store, one, with_names=why == FULL_DISK)
         except OSError:
             break
-        gone.append(one)
-        reasons.append(why)
-    spans = _without_a_trace(store, gone, reasons)
-    if spans:
-        kept = _merged([*dropped(store), *spans])[-MOST_REMOVED:]
-        with suppress(OSError):  # on a full disk there may be no room even for that
-            store.write_bytes(DROPPED, json.dumps([list(one) for one in kept]).encode())
-    return len(gone)
-
-
-def _without_a_trace(
-    store: StoreDirectory, gone: list[Segment], reasons: list[str]
-) -> list[Dropped]:
-    """Return the windows of removed segments that no other segment has."""
+        gone.append((one, why))
     try:
         left = store.segments() if gone else []
     except StoreError:
         left = []
-    return [
+    spans = [
         Dropped(one.begin_s, one.end_s, one.last - one.first + 1, why)
-        for one, why in zip(gone, reasons, strict=True)
+        for one, why in gone
         if not any(each.first <= one.first and one.last <= each.last for each in left)
     ]
+    if spans:
+        kept = _merged([*dropped(store), *spans])[-MOST_REMOVED:]
+        with suppress(OSError):  # the disk may be full
+            store.write_bytes(DROPPED, json.dumps([list(one) for one in kept]).encode())
+    return len(gone)
 
 
 def dropped(store: StoreDirectory) -> list[Dropped]:
-    """Return what was removed, in the order in which it was; nothing of a damaged file."""
+    """Return the removals, the oldest first; none if their file is damaged."""
     try:
         rows = json.loads(store.read_bytes(DROPPED, MOST_REMOVED_BYTES))
-        return [_dropped(each) for each in rows]
+        return [
+            Dropped(int(begin), int(end), int(windows), str(why))
+            for begin, end, windows, why in rows
+        ]
     except (OSError, ValueError, TypeError, ArithmeticError, RecursionError):
         return []
-
-
-def _dropped(row: Any) -> Dropped:
-    begin, end, windows, why = row
-    return Dropped(int(begin), int(end), int(windows), str(why))
 
 
 def _merged(spans: list[Dropped]) -> list[Dropped]:
@@ -210,27 +196,15 @@ def _merged(spans: list[Dropped]) -> list[Dropped]:
     return found
 
 
-# Whole hours of a store, removed or copied: segments partly in a span are taken whole.
-#
-# The minutes of an hour share their names, so that none of them goes or is copied alone.
+# Whole hours of a store are removed or copied: the minutes of an hour share their names.
 
 _US = 10**6
 
 
-class Portion(NamedTuple):
-    """Segments that contain a part of a store.
-
-    Attributes:
-        inside: all of whose windows are of the part.
-        across: that have others, too.
-    """
-
-    inside: list[Segment]
-    across: list[Segment]
-
-
-def portion(store: StoreDirectory, chosen: Specification) -> Portion:
-    """Find the segments that contain a part.
+def _segments_of_part(
+    store: StoreDirectory, chosen: Specification
+) -> tuple[list[Segment], list[Segment]]:
+    """Return the segments whose windows are all in a part, and those that are partly in it.
 
     Raises:
         StoreError: there are none.
@@ -247,43 +221,44 @@ def portion(store: StoreDirectory, chosen: Specification) -> Portion:
         (inside if is_inside else across).append(one)
     if not inside and not across:
         raise StoreError(f"{store.path}: nothing matches {' '.join(chosen.words)}")
-    # The minutes of an hour that are all inside, or none.
+    # The minutes of an hour are all inside, or all across.
     left = {one.directory for one in set(every).difference(inside) if one.tier == MINUTE}
     shared = [one for one in inside if one.directory in left]
-    return Portion([one for one in inside if one not in shared], across + shared)
+    return [one for one in inside if one not in shared], across + shared
 
 
 def drop_portion(store: StoreDirectory, chosen: Specification) -> tuple[int, int]:
     """Remove a part of a store; the caller holds its lock.
 
-    A day that reaches across goes too, where it can be made again of the hours that are left.
+    A day that is partly in the part goes too, if its hours are there to make it again.
 
     Returns:
-        How many windows were removed, and how many segments stay that lie partly in the part.
+        The number of removed windows, and the number of segments partly in the part that stay.
 
     Raises:
         StoreError: nothing matches.
         OSError: a file cannot be removed.
     """
-    found, every = portion(store, chosen), store.segments()
+    inside, across = _segments_of_part(store, chosen)
+    every = store.segments()
     summaries = [one for one in every if one.tier == DAY and parts_of_day(one, every)]
-    # First what has hits of what goes then.
+    # Summaries go first: they have the hits of the segments that go next.
     for one in summaries:
-        if one in found.inside or one in found.across:
+        if one in inside or one in across:
             remove(store, one)
-    gone = [one for one in found.inside if one not in summaries]
+    gone = [one for one in inside if one not in summaries]
     drop(store, [(one, ASKED_FOR) for one in sorted(gone, key=lambda one: one.first)])
     left = store.segments()
     removed = [one for one in gone if one not in left]
-    stay = [one for one in found.across if one in left]
+    stay = [one for one in across if one in left]
     return sum(one.last - one.first + 1 for one in removed), len(stay)
 
 
 def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specification) -> int:
-    """Copy the hours that contain a part of a store; return how many segments were copied.
+    """Copy the hours that contain a part of a store; return the number of copied segments.
 
     Args:
-        target: an empty one, whose lock the caller holds.
+        target: an empty store; the caller holds its lock.
 
     Raises:
         StoreError: nothing matches, or the other store has something already.
@@ -291,32 +266,30 @@ def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specific
     """
     if target.segments():
         raise StoreError(f"{target.path}: has windows already; give a new directory")
-    found, every = portion(store, chosen), store.segments()
-    directories = {one.directory for one in [*found.inside, *found.across] if one.tier == MINUTE}
+    inside, across = _segments_of_part(store, chosen)
+    every = store.segments()
+    directories = {one.directory for one in [*inside, *across] if one.tier == MINUTE}
     wanted = [
         one
         for one in every
         if one.directory in directories
-        or one in found.inside
-        # The hours of a day that reaches across are enough.
-        or (one in found.across and not (one.tier == DAY and parts_of_day(one, every)))
+        or one in inside
+        # The hours of a day that is partly in the part are enough.
+        or (one in across and not (one.tier == DAY and parts_of_day(one, every)))
     ]
     for one in sorted(wanted, key=lambda one: one.first):
         for kind in KINDS:
             path = one.path(kind)
             if store.has_ours(path):
-                target.write(path, partial(_copy, store.root + path))
+                copy = partial(shutil.copyfile, store.root + path, follow_symlinks=False)
+                target.write(path, copy)
     return len(wanted)
 
 
-def _copy(source: str, target: str) -> None:
-    shutil.copyfile(source, target, follow_symlinks=False)
-
-
 def remove(store: StoreDirectory, segment: Segment, *, with_names: bool = False) -> None:
-    """Remove a segment's files, that which makes it whole first.
+    """Remove a segment's files; first the file that makes it whole.
 
-    Its names go in any case if `with_names`: a full disk needs their room.
+    With `with_names` the names go even if others need them: a full disk needs the space.
 
     Raises:
         OSError: a file cannot be removed.
@@ -341,16 +314,16 @@ def remove(store: StoreDirectory, segment: Segment, *, with_names: bool = False)
 def left_names(
     store: StoreDirectory, directories: Iterable[str], kinds: Sequence[str] = NAME_KINDS
 ) -> list[str]:
-    """Return the files of names in directories, of segments that are there or were removed."""
+    """Return the files of names in directories, even of segments that were removed."""
     endings = tuple(f".{kind}{SUFFIX}" for kind in kinds)
     found = (name for directory in directories for name in store.names(directory, 0))
     return [name for name in found if name.endswith(endings)]
 
 
 def clean(store: StoreDirectory) -> int:
-    """Remove what a writer that was killed has left unfinished; return how many files.
+    """Remove the unfinished files of a killed writer; return their number.
 
-    Only its writer may ask for this.
+    The caller holds the store's lock.
     """
     segments = store.segments()
     whole = {(one.directory, one.stem) for one in segments}
@@ -369,7 +342,7 @@ def clean(store: StoreDirectory) -> int:
 
 
 def _has_others(store: StoreDirectory, segment: Segment) -> bool:
-    """Whether other segments lie in the directory of one."""
+    """Whether a segment's directory has other segments."""
     names = (name.rpartition("/")[2] for name in store.names(segment.directory, 0))
     found = {segment_of(segment.tier, name) for name in names} - {None}
     return bool(found - {segment._replace(place="", digests=())})

@@ -1,11 +1,11 @@
-"""The segments of a store that a specification means, and sentences about those left out.
+"""Find and check the segments of a store that a specification selects.
 
-A file of names that is emptied, or replaced by another one, leaves its segment readable. So each
-function and stack that a hit refers to has to be in one of the files.
+If a file of names is emptied or replaced, its segment stays readable. So each function and stack
+that a hit refers to has to be in one of the files.
 
 The Parquet files of other hosts are untrusted: a file of a few KB may have a text of 40 MB in each
-of its rows. Its footer is read before any of its rows. If the footer leaves open how long texts
-are, their lengths are added up. A footer may be wrong: then an answer runs out of memory, and
+of its rows. Its footer is read before any of its rows. If the footer does not show the size of the
+texts, their lengths are added up. A footer may be wrong: then an answer runs out of memory, and
 reading the files of each host alone finds that host.
 """
 
@@ -56,18 +56,18 @@ if TYPE_CHECKING:
 _MOST_NAMED = 3
 
 _READ = "read_parquet(?, hive_partitioning=false)"
-# By kind of file, the column that hits refer to, and which of its values refer to none.
+# By kind of file, the column that hits refer to, and a condition on hits that refer to a row.
 _KEYS = {FUNCTIONS: ("function", "true"), STACKS: ("stack", "stack <> 0")}
 
 _VALUE_BYTES = 8
-# From here on texts are measured: a dictionary of this size may be in every row.
+# The lengths of texts are added up from this size on: every row may have all of a dictionary.
 _LARGE_DICTIONARY_BYTES = 1 << 18
 _MUCH_MORE = 4
-# A query for each file would take longer than to read it.
+# A query for each file would take longer than reading it.
 _FILES_AT_ONCE = 64
 _FOOTERS = (
     "SELECT file_name, sum(total_uncompressed_size), sum(total_compressed_size), sum(num_values),"
-    # Plain texts are as long as their column; those of a dictionary are anything.
+    # The size of a column bounds its plain texts, but not those of a dictionary.
     " coalesce(sum(total_uncompressed_size)"
     " FILTER (type = 'BYTE_ARRAY' AND encodings IS DISTINCT FROM 'PLAIN'), 0),"
     " least(min(total_uncompressed_size), min(num_values), min(total_compressed_size)),"
@@ -79,9 +79,9 @@ class Part(NamedTuple):
     """Segments that are read together.
 
     Attributes:
-        segments: by their windows' numbers.
-        remarks: a sentence for each thing that is left out, or cannot be told apart.
-        chosen: what was asked for; whole hours where only these are told apart.
+        segments: in the order of their windows.
+        remarks: a sentence for each thing that is left out.
+        chosen: the specification; extended to whole hours if the store has only hours.
         sums: kinds of files with sums of whole days that may be read instead of hits by hour, those
             with the fewest rows first.
     """
@@ -94,7 +94,7 @@ class Part(NamedTuple):
 
     @property
     def accounted(self) -> set[Segment]:
-        """The segments whose heads say all of their accounting that is asked for."""
+        """The segments whose accounting is complete in their heads."""
         span = self.chosen.since_us, self.chosen.until_us
         return {
             one
@@ -109,24 +109,24 @@ class Part(NamedTuple):
 
     @property
     def is_share_of_hosts(self) -> bool:
-        """Whether some of its hosts represent others, hour by hour."""
+        """Whether some of its hosts represent other hosts, hour by hour."""
         return any(head.host_share < 1 for head in self.heads)
 
     def only(self, rows: list[int]) -> Part:
-        """Return some of its segments, by their places."""
+        """Return a part with only some of its segments, by their places."""
         segments, heads = [self.segments[row] for row in rows], [self.heads[row] for row in rows]
         return self._replace(segments=segments, heads=heads)
 
 
 def host_of(segment: Segment, head: Head | None = None) -> str:
-    """Return the host that a segment is of: as its place says, or its head where it has none."""
+    """Return the host of a segment, by its place or else by its head."""
     if segment.place:
         return unquote(segment.place.partition("/")[0].removeprefix(HOST_PREFIX))
     return str(head.run["hostname"]) if head else ""
 
 
 def is_chosen_host(host: str, chosen: Specification) -> bool:
-    """Whether a specification means a host."""
+    """Whether a specification selects a host."""
     return any(fnmatchcase(host, each) for each in chosen.texts.get("host", ("*",)))
 
 
@@ -138,14 +138,14 @@ def choose(
     fine: bool = True,
     sums: tuple[str, ...] = (),
 ) -> Part:
-    """Find the segments that a specification means, and check them.
+    """Find the segments that a specification selects, and check them.
 
-    A damaged one is left out, and what it is made of is read in its place as far as it is there.
+    Damaged segments are left out. Their parts are read instead, if they are there.
 
     Args:
-        fine: whether hits are told apart by more than function and hour, as far as the store does.
-        sums: as `Part` has it; nothing else is read of days within the span then, but their
-            accounting.
+        fine: whether to prefer segments whose hits have more keys than function and hour.
+        sums: as in `Part`. If given, only these sums and the accounting are read of the days within
+            the span.
 
     Raises:
         StoreError: there are none, or none that can be read.
@@ -169,7 +169,7 @@ def choose(
     heads: dict[Segment, Head] = {}
     while True:
         sound = [one for one in found if one not in refused]
-        segments = [one for one in coarsest(sound, *span, fine=fine)[0] if one.overlaps(*span)]
+        segments = [one for one in coarsest(sound, *span, fine=fine) if one.overlaps(*span)]
         new = [one for one in segments if one not in heads]
         if not new:
             break
@@ -177,7 +177,7 @@ def choose(
         heads |= whole
         refused |= reasons
     if refused.keys() - set(store.segments()):
-        # Not damaged, but merged meanwhile: what it became is there.
+        # It was not damaged but merged in the meantime.
         return choose(store, engine, chosen, fine=fine, sums=sums)
     remarks = [
         f"{one.path(SAMPLES)} is left out: {why}"
@@ -195,7 +195,7 @@ def choose(
 
 
 def _whole_hours(segments: list[Segment], chosen: Specification) -> tuple[Specification, list[str]]:
-    """Extend a span to whole hours where it ends within a summary of a day; say so."""
+    """Extend a span to whole hours if it ends within a summary of a day; return a remark."""
     since_us, until_us = chosen.since_us, chosen.until_us
     if all(one.tier != DAY or one.answers(since_us, until_us) for one in segments):
         return chosen, []
@@ -205,7 +205,7 @@ def _whole_hours(segments: list[Segment], chosen: Specification) -> tuple[Specif
 
 
 def _of_hosts(store: StoreDirectory, part: Part) -> Part:
-    """Keep the segments of the hosts that were asked for."""
+    """Keep the segments of the selected hosts."""
     hosts, chosen = part.hosts, part.chosen
     kept = [row for row, host in enumerate(hosts) if is_chosen_host(host, chosen)]
     if not kept:
@@ -223,17 +223,17 @@ def checked(
     span: tuple[int, int] = (0, 0),
     sums: tuple[str, ...] = (),
 ) -> tuple[dict[Segment, Head], dict[Segment, str]]:
-    """Return the heads of segments that can be read, and why others cannot.
+    """Return the heads of readable segments, and the reasons why other segments are not.
 
-    Damage within a file shows if the store `reads_all`. `span` and `sums` are as
-    `heads_of_segments` has them.
+    Damage within a file shows if the store `reads_all`. `span` and `sums` are those of
+    `heads_of_segments`.
     """
     try:
         return heads_of_segments(store, engine, segments, span, sums), {}
     except (EngineError, StoreError, OSError) as error:
         if len(segments) == 1:
             return {}, {segments[0]: str(error).replace(engine.root, "")}
-    # One of many is at fault: bisect.
+    # Bisect, to find the damaged ones.
     middle = len(segments) // 2
     first_heads, first_refused = checked(store, engine, segments[:middle], span, sums)
     heads, refused = checked(store, engine, segments[middle:], span, sums)
@@ -247,11 +247,11 @@ def heads_of_segments(
     span: tuple[int, int] = (0, 0),
     sums: tuple[str, ...] = (),
 ) -> dict[Segment, Head]:
-    """Return the heads of these segments; read all of them, so that what is damaged shows.
+    """Return the heads of segments, and check their files.
 
-    Only the ends of many hosts' files are read. Days within a span, begin and end in microseconds
-    since 1970, are read by their `sums`, as `Part` has them: the ends of their files by hour, four
-    fifths of what the ends of all files hold, are left out, and so is the coverage that a head has.
+    Only the footers of other hosts' files are read. Of days within `span`, (begin, end) in
+    microseconds since 1970, only the `sums` are read, as in `Part`: their files by hour have four
+    fifths of the bytes of all footers. Coverage that a head has is not read either.
     """
     summed = _sums_of_days(store, segments, span, sums)
     unread = {store.root + one.path(kind) for one in summed for kind in (TOTALS, SAMPLES)}
@@ -267,7 +267,7 @@ def heads_of_segments(
     heads = _heads(store, engine, segments)
     unread |= {store.root + one.path(COVERAGE) for one in summed if heads[one].accounting}
     for kind, paths in found.items():
-        read = [path for path in _of_others(store, paths) if path not in unread]
+        read = [path for path in _untrusted(store, paths) if path not in unread]
         refuse_bombs(engine, read, kind)
         if store.reads_all and paths:
             _read_all(engine, paths, kind)
@@ -277,7 +277,7 @@ def heads_of_segments(
 def _sums_of_days(
     store: StoreDirectory, segments: Iterable[Segment], span: tuple[int, int], kinds: Iterable[str]
 ) -> dict[Segment, str]:
-    """Return the first kind of sums that each day within a span has, if it has any."""
+    """Return the first kind of sums that each day within a span has."""
     left = [one for one in segments if one.tier == DAY and one.is_within(*span)]
     found: dict[Segment, str] = {}
     for kind in kinds:
@@ -309,7 +309,7 @@ def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> di
 
 
 def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
-    """Return the paths of the segments' files of a kind, as far as they are there and ours."""
+    """Return the paths of the segments' files of a kind that exist and belong to this user."""
     names = [one.path(kind) for one in segments]
     store.bring(names)
     return [store.root + name for name in names if store.has_ours(name, LARGEST_SEGMENT_BYTES)]
@@ -318,12 +318,11 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
 def hit_files(store: StoreDirectory, part: Part, *, stacks: bool = False) -> list[str]:
     """Return the paths of the files that hold the hits of a part, each hit once.
 
-    The windows of the part's segments are different ones. Hits of different stacks are told apart
-    if `stacks`.
+    With `stacks`, hits of different stacks are separate.
 
     Raises:
-        EngineError: one is not there any more, as where its minutes became an hour just now; who
-            begins again finds that. See `hosts.asked`.
+        EngineError: one is gone, as its minutes have just become an hour. A second try finds the
+            hour; see `hosts.asked`.
     """
     days = [] if stacks else [one for one in part.segments if one.tier == DAY]
     others = [one for one in part.segments if stacks or one.tier != DAY]
@@ -331,22 +330,18 @@ def hit_files(store: StoreDirectory, part: Part, *, stacks: bool = False) -> lis
     sums = _sums_of_days(store, days, span, part.sums)
     by_hour = [one for one in days if one not in sums]
     return [
-        *_all_files(store, others, SAMPLES),
-        *_all_files(store, by_hour, TOTALS),
+        *all_files(store, others, SAMPLES),
+        *all_files(store, by_hour, TOTALS),
         *sorted(store.root + one.path(kind) for one, kind in sums.items()),
     ]
 
 
-def book_files(store: StoreDirectory, segments: list[Segment]) -> list[str]:
-    """Return the paths of the files that hold the accounting of segments.
+def all_files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
+    """Return the paths of the segments' files of a kind, which all have.
 
     Raises:
         EngineError: as `hit_files`.
     """
-    return _all_files(store, segments, COVERAGE)
-
-
-def _all_files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
     paths = files(store, segments, kind)
     if len(paths) < len(segments):
         raise EngineError("a segment was removed while it was read")
@@ -362,23 +357,21 @@ def name_files(
 ) -> list[str]:
     """Return the paths of the files that hold these segments' functions or stacks.
 
-    Those of a minute are in its directory: in its own file or that of an earlier one, which may
-    have been removed since but for that. Damaged files are left out: what they named stays without
-    a name.
+    Those of a minute are in its own file, or in that of an earlier minute of the directory, even if
+    this minute was removed. Damaged files are left out, and their names are lost.
 
     Args:
-        engine: to query it with; damage within a file shows if it `reads_all`.
-        segments: whose names are wanted.
+        engine: damage within a file shows if it `reads_all`.
         kind: FUNCTIONS or STACKS.
         remarks: gets a sentence for each damaged file.
     """
     directories = {one.directory for one in segments if one.tier == MINUTE}
     own = set(segments)
-    beside = [one for one in store.segments() if one in own or one.directory in directories]
-    paths = files(store, beside, kind)
+    sources = [one for one in store.segments() if one in own or one.directory in directories]
+    paths = files(store, sources, kind)
     left = (store.root + name for name in left_names(store, sorted(directories), (kind,)))
     found = list(dict.fromkeys([*paths, *left]))
-    damaged = _damaged(engine, _of_others(store, found), kind, refuse_bombs)
+    damaged = _damaged(engine, _untrusted(store, found), kind, refuse_bombs)
     if engine.reads_all:
         rest = [path for path in found if path not in damaged]
         damaged |= _damaged(engine, rest, kind, _read_all)
@@ -390,7 +383,7 @@ def name_files(
     return [path for path in found if path not in damaged]
 
 
-def _of_others(store: StoreDirectory, paths: list[str]) -> list[str]:
+def _untrusted(store: StoreDirectory, paths: list[str]) -> list[str]:
     """Return the files that other hosts wrote."""
     return [path for path in paths if path.removeprefix(store.root).startswith(HOST_PREFIX)]
 
@@ -398,7 +391,7 @@ def _of_others(store: StoreDirectory, paths: list[str]) -> list[str]:
 def _damaged(
     engine: Engine, paths: list[str], kind: str, check: Callable[[Engine, list[str], str], None]
 ) -> dict[str, str]:
-    """Return the files that a check refuses, and why."""
+    """Return the files that a check refuses, with the reasons."""
     try:
         if paths:
             check(engine, paths, kind)
@@ -413,12 +406,12 @@ def _damaged(
 
 
 def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
-    """Read every column of files, so that what is damaged shows.
+    """Read every column of files, so that all damage shows.
 
     Raises:
-        EngineError: something is, or a column or a value of one is missing.
+        EngineError: a file is damaged, or a column or a value is missing.
     """
-    # None of these follows from the statistics at a file's end, as a count or a maximum does.
+    # The statistics in a footer do not answer these, as they do a count or a maximum.
     missing = ", ".join(f'count(*) FILTER ("{name}" IS NULL)' for name in COLUMNS[kind])
     seen = ", ".join(
         f'bit_xor(length("{name}"::{type_}))'
@@ -428,16 +421,14 @@ def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
         else f'bit_xor("{name}"::{type_})'
         for name, type_ in COLUMNS[kind].items()
     )
-    (counts,) = engine.rows(
-        f"SELECT {missing}, {seen} FROM read_parquet(?, hive_partitioning=false)", [paths]
-    )
+    (counts,) = engine.rows(f"SELECT {missing}, {seen} FROM {_READ}", [paths])
     for name, count in zip(COLUMNS[kind], counts, strict=False):
         if count:
             raise EngineError(f"{name} has no value in {pluralize(count, 'row')}")
 
 
 def _of_like_events(part: Part) -> Part:
-    """Keep the segments with the latest one's events; hits of other events do not add up."""
+    """Keep the segments that have the events of the latest one, so that hits add up."""
     latest = part.heads[-1].events
     alike = [place for place, head in enumerate(part.heads) if head.events == latest]
     left = len(part.segments) - len(alike)
@@ -451,7 +442,7 @@ def _of_like_events(part: Part) -> Part:
 
 
 def _there_is(segments: list[Segment], chosen: Specification) -> str:
-    """Say what there is if nothing was found."""
+    """Return what the store has, for the message that nothing matches."""
     from datetime import UTC, datetime  # noqa: PLC0415 - of an error
 
     newest_s = max(one.end_s for one in segments)
@@ -469,17 +460,17 @@ def _there_is(segments: list[Segment], chosen: Specification) -> str:
 
 
 def lost_names(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> list[str]:
-    """Return a sentence for each thing that is missing; none where all names are there.
+    """Return a sentence for each kind of names that segments refer to and no file has.
 
-    The samples of the segments can be read. Damage within a file shows if the engine `reads_all`.
+    Damage within a file shows if the engine `reads_all`.
 
     Raises:
-        EngineError: they cannot.
+        EngineError: the samples cannot be read.
     """
-    said: list[str] = []
+    remarks: list[str] = []
     samples = files(store, segments, SAMPLES)
     for kind, (key, refers) in _KEYS.items():
-        known = name_files(store, engine, segments, kind, said)
+        known = name_files(store, engine, segments, kind, remarks)
         query = f"SELECT sum(n)::BIGINT FROM {_READ} WHERE {refers}"
         ((hits,),) = (
             engine.rows(f"{query} AND {key} NOT IN (SELECT {key} FROM {_READ})", [samples, known])
@@ -487,18 +478,18 @@ def lost_names(store: StoreDirectory, engine: Engine, segments: list[Segment]) -
             else engine.rows(query, [samples])
         )
         if hits:
-            said.append(
+            remarks.append(
                 f"{pluralize(int(hits), 'hit')} of {segments[0].directory} and later have"
                 f" {key}s that are in no file: their names are lost"
             )
-    return said
+    return remarks
 
 
 def refuse_bombs(engine: Engine, paths: list[str], kind: str) -> None:
     """Refuse files that unpack to much more than their size.
 
     Raises:
-        EngineError: one does, or cannot be read.
+        EngineError: a file does, or cannot be read.
     """
     footers = _footers(engine, paths)
     unclear = [
@@ -541,12 +532,12 @@ def heaviest(engine: Engine, files_of: dict[str, dict[str, list[str]]]) -> str:
 
 
 def _footers(engine: Engine, paths: list[str]) -> list[tuple[Any, ...]]:
-    """Return a row of `_FOOTERS` for each file, whose numbers have any size."""
+    """Return a row of `_FOOTERS` for each file; its numbers are untrusted."""
     return engine.rows(_FOOTERS, [paths]) if paths else []
 
 
 def _text_bytes(engine: Engine, paths: list[str], kind: str) -> dict[str, int]:
-    """Return how long all texts of each file are, which are looked at one after another."""
+    """Return the length of all texts of each file."""
     texts = [name for name, type_ in COLUMNS[kind].items() if type_ == "VARCHAR"]
     sizes = " + ".join(f'sum(strlen("{name}"))' for name in texts) or "0"
     query = f"SELECT filename, {sizes} FROM read_parquet(?, filename=true) GROUP BY filename"

@@ -1,16 +1,15 @@
-"""Segments of a store: what their names say, and which of them a reader takes.
+"""Segments of a store: their names, and the choice of the segments to read.
 
-Every window that a store takes has a number, one more than the one before, whatever clocks do
-meanwhile. A segment is the files of a run of windows: its name says their span of time, their
-session and their numbers.
+A store numbers its windows in the order in which it gets them, whatever clocks do. A segment is the
+files of consecutive windows. Its name has their time span, their session and their numbers.
 
     minute/date=2026-11-22/hour=14/20261122T140500-20261122T140600.current.845-845.samples.parquet
     hour/date=2026-11-22/20261122T140000-20261122T150000.current.840-899.samples.parquet
     day/date=2026-11-22/20261122T000000-20261123T000000.current.0-1439.samples.parquet
 
-A coarser segment is made of finer ones. An hour has all that its minutes have, which are removed
-then, so that after a crash both may be there. A day is a summary, by function and hour, next to its
-hours: whichever answers is read, and no window twice.
+A coarser segment is made of finer ones. An hour replaces its minutes; after a crash both may exist.
+A day is a summary by function and hour, and its hours stay. A reader takes the coarsest segments
+that answer its question, and no window twice.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 MINUTE, HOUR, DAY = "minute", "hour", "day"
 TIERS = (MINUTE, HOUR, DAY)  # the finest first
-# The files of a segment, in the order in which they get their names: the last one makes it whole.
-# Totals and sums are of days: samples added up over stacks, and over stacks and hours; named, by
-# nothing but service and name of the function.
+# The files of a segment, in the order in which they are written: the last one makes it whole. Only
+# days have totals (samples added up over stacks), sums (over stacks and hours) and named (by
+# service and function name only).
 COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
 TOTALS, SUMS, NAMED = "totals", "sums", "named"
 KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SUMS, NAMED, SAMPLES)
-# Rows that later windows of an hour may refer to.
+# Later windows of an hour may refer to rows of these.
 NAME_KINDS = (FUNCTIONS, STACKS)
 SUFFIX = ".parquet"
 CURRENT = "current"
@@ -52,13 +51,12 @@ class Segment(NamedTuple):
     """A run of windows in files of one name.
 
     Attributes:
-        tier: how fine it is.
-        begin_s, end_s: whole seconds since 1970 that the windows lie within.
-        session: a name that somebody gave to a stretch of windows.
+        tier: one of `TIERS`.
+        begin_s, end_s: seconds since 1970; all windows are within.
+        session: the name that a user gave to these windows.
         first, last: the numbers of its windows.
-        place: among the stores of many hosts, the directory of the one that it belongs to.
-        digests: by file, as in `KINDS`, what its content hashes to, where names say that; "" for a
-            file that the segment has not.
+        place: the directory of its store among the stores of many hosts.
+        digests: the digests of its files, as in `KINDS`, if names have them; "" for no file.
     """
 
     tier: str
@@ -90,11 +88,11 @@ class Segment(NamedTuple):
         return f"{self.directory}/{self.stem}.{kind}{digest and '.'}{digest}{SUFFIX}"
 
     def overlaps(self, since_us: int, until_us: int) -> bool:
-        """Whether some of its time may lie in a span, in microseconds since 1970."""
+        """Whether it overlaps a span, in microseconds since 1970."""
         return self.begin_s * _US < until_us and self.end_s * _US > since_us
 
     def answers(self, since_us: int, until_us: int) -> bool:
-        """Whether a summary by hours tells for each hit if it is in a span."""
+        """Whether sums by hour suffice to decide which hits are in a span."""
         begin_us = self.begin_s * _US // HOUR_US * HOUR_US
         return all(
             end_us % HOUR_US == 0 or not begin_us < end_us < self.end_s * _US
@@ -102,13 +100,13 @@ class Segment(NamedTuple):
         )
 
     def is_within(self, since_us: int, until_us: int) -> bool:
-        """Whether a span has all of its hits, and the hours that these are in."""
+        """Whether a span contains all of its hours."""
         begin_us = self.begin_s * _US // HOUR_US * HOUR_US
         return since_us <= begin_us and self.end_s * _US <= until_us
 
 
 def segment_of(tier: str, name: str) -> Segment | None:
-    """Return the segment that a file of a tier belongs to, None if its name is no such name."""
+    """Return the segment whose file of samples has this name, None if there is none."""
     stem, _, rest = name.partition(f".{SAMPLES}{SUFFIX}")
     found = _STEM.fullmatch(stem) if not rest else None
     if not found or tier not in TIERS:
@@ -124,7 +122,7 @@ def segment_of(tier: str, name: str) -> Segment | None:
 
 
 def is_session_name(text: str) -> bool:
-    """Whether a session may be called so."""
+    """Whether this is a valid name of a session."""
     return re.fullmatch(_SESSION, text) is not None
 
 
@@ -134,40 +132,32 @@ def coarsest(
     until_us: int = ALWAYS,
     *,
     fine: bool = False,
-) -> tuple[list[Segment], list[Segment]]:
+) -> list[Segment]:
     """Choose segments so that each window is read once.
 
     Args:
-        since_us: from when on windows are asked for, in microseconds since 1970.
+        since_us, until_us: the span of the question, in microseconds since 1970.
         fine: whether days, which are summaries, are read only if nothing else is left.
 
     Returns:
-        those to read, by their windows' numbers, those of several stores by time; and those that
-        have windows in common with them.
+        The segments to read: of one store by number, of several stores by time.
     """
     places: dict[str, list[Segment]] = {}
     for one in segments:
         places.setdefault(one.place, []).append(one)
     chosen: list[Segment] = []
-    left: list[Segment] = []
     for group in places.values():
-        taken, others = _coarsest_of_store(group)
-        own: list[Segment] = []
-        for one in taken:
+        coarse, others = _coarsest_of_store(group)
+        for one in coarse:
             is_enough = one.tier != DAY or (not fine and one.answers(since_us, until_us))
-            own += [one] if is_enough else parts_of_day(one, others) or [one]
-        chosen += own
-        read = set(own)
-        left += [one for one in group if one not in read]
+            chosen += [one] if is_enough else parts_of_day(one, others) or [one]
     if len(places) > 1:
-        chosen.sort(key=lambda one: (one.begin_s, one.place))
-    else:
-        chosen.sort(key=lambda one: one.first)
-    return chosen, left
+        return sorted(chosen, key=lambda one: (one.begin_s, one.place))
+    return sorted(chosen, key=lambda one: one.first)
 
 
 def parts_of_day(day: Segment, segments: list[Segment]) -> list[Segment]:
-    """Return what a day was made of, as far as all of it is there."""
+    """Return the segments that have all windows of a day; none if some are missing."""
     inner = [one for one in segments if day.first <= one.first and one.last <= day.last]
     finer, _ = _coarsest_of_store(inner)
     is_whole = bool(finer) and (finer[0].first, finer[-1].last) == (day.first, day.last)
@@ -175,6 +165,7 @@ def parts_of_day(day: Segment, segments: list[Segment]) -> list[Segment]:
 
 
 def _coarsest_of_store(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]:
+    """Return the coarsest segments of each window, by number, and the other ones."""
     ranked = sorted(
         segments, key=lambda one: (-TIERS.index(one.tier), one.first, -one.last, one.begin_s)
     )

@@ -1,7 +1,7 @@
-"""Profile specifications: words such as ``since:02:10`` or ``comm:nginx,php*`` → what they choose.
+"""Parse profile specifications: words such as ``since:02:10`` or ``comm:nginx,php*``.
 
-The words are OProfile's, and its syntax: a list of values, of which one has to fit, with the
-patterns of a shell. Several specifications have to fit all.
+Words and syntax are OProfile's: a list of values or shell patterns, of which one has to match.
+Samples have to match all specifications.
 
 Source: OProfile, ``doc/oprofile.xml``, "Profile specifications".
 """
@@ -37,13 +37,13 @@ _MOST_DIGITS = len(str(_MOST_COUNT))
 
 
 class Specification(NamedTuple):
-    """The part of a store that is meant.
+    """The part of a store or recording that a user selects.
 
     Attributes:
-        since_us, until_us: in microseconds since 1970; windows that begin within.
-        texts: by word, the patterns of which one has to fit.
-        numbers: by word, the numbers of which one has to fit.
-        words: as they were written.
+        since_us, until_us: in microseconds since 1970; selects the windows that begin within.
+        texts: by word, patterns of which one has to match.
+        numbers: by word, numbers of which one has to match.
+        words: as the user wrote them.
     """
 
     since_us: int = -ALWAYS
@@ -54,7 +54,7 @@ class Specification(NamedTuple):
 
 
 def _hint(word: str) -> str:
-    """Return what to give instead of a word that is no specification."""
+    """Return what to give instead of an invalid word."""
     name, colon, _ = word.partition(":")
     if not colon and "/" in word:
         return f"a store is given as --store {word}"
@@ -62,8 +62,8 @@ def _hint(word: str) -> str:
     return f"there are {known}{suggestion(name, KNOWN)}"
 
 
-def _meant(name: str, value: str) -> str:
-    """Return the word that one as `thread:` means for a value; other words mean themselves."""
+def _resolve(name: str, value: str) -> str:
+    """Return the word that a name such as `thread` means for a value."""
     if name not in WORDS or not WORDS[name].read:
         return name
     of_numbers, of_names = WORDS[name].read
@@ -71,12 +71,12 @@ def _meant(name: str, value: str) -> str:
 
 
 def parse_specifications(words: Sequence[str], now: datetime | None = None) -> Specification:
-    """Read specifications.
+    """Parse specifications.
 
     `now` has a time zone; None is this moment.
 
     Raises:
-        UsageError: one has no meaning, or is given twice.
+        UsageError: one is invalid, or is given twice.
     """
     now = now or datetime.now().astimezone()
     times = {SINCE: -ALWAYS, UNTIL: ALWAYS}
@@ -85,7 +85,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
     given: set[str] = set()
     for word in words:
         name, colon, value = word.partition(":")
-        name = _meant(name, value)
+        name = _resolve(name, value)
         if not colon or name not in KNOWN:
             raise UsageError(f"{word}: not a specification; {_hint(word)}")
         if name in given:
@@ -112,14 +112,14 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
 
 
 def moment_us(text: str, now: datetime) -> int:
-    """Read a moment: ``14:05`` (the last one that was), ``-15m``, or an ISO date and time.
+    """Parse a time: ``14:05`` (the latest one in the past), ``-15m``, or an ISO date and time.
 
     Returns:
-        Microseconds since 1970. Without an offset such as +01:00 it is this machine's time; what
-        the end of summer time brings twice is the first one.
+        Microseconds since 1970. Without an offset such as +01:00 it is in this machine's time zone.
+        A time that the end of summer time repeats is the first one.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no time.
     """
     if found := _AGO.fullmatch(text):
         try:

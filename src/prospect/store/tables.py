@@ -1,7 +1,7 @@
-"""The files of a part of a store as tables that queries name, whatever engine answers them.
+"""Give queries the files of a part of a store as tables, in any engine.
 
-Queries of this room and of `fleet` are written once, in the part of DuckDB's SQL that Spark and
-ClickHouse have too; see `Queries`. The tables are `TABLES`.
+Queries of this room and of `fleet` use only the part of DuckDB's SQL that Spark and ClickHouse have
+too; see `Queries`. The tables are `TABLES`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prospect.errors import StoreError, UsageError
 from prospect.store.engine import Engine, EngineError, Placed
 from prospect.store.file_schema import COLUMNS, LOST
 from prospect.store.hosts import HostsDirectory
-from prospect.store.segment_reading import book_files, choose, hit_files, name_files
+from prospect.store.segment_reading import all_files, choose, hit_files, name_files
 from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, NAMED, SAMPLES, STACKS, SUMS, TOTALS
 from prospect.store.specification import Specification
 
@@ -36,8 +36,8 @@ TABLES = (SAMPLES, FUNCTIONS, STACKS, COVERAGE, HITS, OBJECTS, FRAMES, HOSTS)
 _THREADS = 2
 SEGMENTS = "segments"
 _FUNCTION_ROWS, _STACK_ROWS = "function_rows", "stack_rows"
-# Functions and stacks that several files have are the same; where a later version of a program has
-# named one otherwise, the least of each column, so that every engine says the same.
+# Files may name a function or stack differently, if versions of a program do. Each column gives its
+# least value, so that the engines agree.
 _OF_EACH = {
     FUNCTIONS: ("function", _FUNCTION_ROWS, COLUMNS[FUNCTIONS]),
     STACKS: ("stack", _STACK_ROWS, COLUMNS[STACKS]),
@@ -61,8 +61,6 @@ _FRAMES = (
     f" coalesce(f.path, '{LOST}') AS object, stacks.address"
     " FROM stacks LEFT JOIN functions AS f USING (function)"
 )
-
-
 _MORE = {
     SAMPLES: ", make_timestamp(t)::TIMESTAMP AS began",
     COVERAGE: (
@@ -75,14 +73,14 @@ class Queries(Protocol):
     """An engine that answers queries in DuckDB's dialect about the tables of one part.
 
     Attributes:
-        most_rows: how many rows it can group at once, were each of them a group; None for any.
+        most_rows: how many groups of rows it can add up at once; None for any number.
     """
 
     most_rows: int | None
 
     @property
     def planner(self) -> Engine:
-        """The engine that finds out which files there are, and what their heads say."""
+        """The engine that finds the files and reads their heads."""
 
     def table(self, name: str, kind: str, placed: Placed) -> None:
         """Let queries read files as a table, with `segment` and `host` if `placed` has them.
@@ -106,7 +104,7 @@ class Queries(Protocol):
         """
 
     def drop(self, name: str) -> None:
-        """Let go of a result that was kept, where its room is needed before the end."""
+        """Drop a table that `keep` made."""
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
@@ -135,14 +133,14 @@ class Queries(Protocol):
         """
 
     def close(self) -> None:
-        """End."""
+        """End the session."""
 
 
 EngineMaker = Callable[["StoreDirectory"], Queries]
 
 
 def local_engine(store: StoreDirectory) -> Queries:
-    """Return the engine that needs no other machine: DuckDB."""
+    """Return DuckDB, which needs no other machine."""
     return Engine(store, threads=_THREADS)
 
 
@@ -157,26 +155,21 @@ def make_tables(
     """Let queries read a part of a store by the names `TABLES`.
 
     Args:
-        kinds: of files that are wanted, for finding those of names reads them; all tables need all.
-        for_sums: whether to leave out what sums over hosts do without: the accounting that heads
-            have, and hosts' names in samples and coverage; `segments` has their numbers.
+        kinds: the kinds of files that queries need; all tables need all.
+        for_sums: whether to leave out what sums over hosts do not need: the accounting that heads
+            have, and the names of hosts in samples and coverage. `segments` has their numbers.
 
     Raises:
         EngineError: a file cannot be read.
     """
-    accounted = part.accounted if for_sums else ()
     for kind in (SAMPLES, COVERAGE):
         if kind in kinds:
-            placed = (
-                placed_hits(store, part, stacks=STACKS in kinds)
-                if kind == SAMPLES
-                else _placed(
-                    store,
-                    part,
-                    (kind,),
-                    book_files(store, [one for one in part.segments if one not in accounted]),
-                )
-            )
+            if kind == SAMPLES:
+                placed = placed_hits(store, part, stacks=STACKS in kinds)
+            else:
+                accounted = part.accounted if for_sums else ()
+                segments = [one for one in part.segments if one not in accounted]
+                placed = _placed(store, part, (kind,), all_files(store, segments, kind))
             paths, rows = [path for path, _ in placed], [row for _, row in placed]
             hosts = [] if for_sums else part.only(rows).hosts
             engine.table(f"{kind}_files", kind, Placed(paths, rows, hosts))
@@ -198,9 +191,9 @@ def make_tables(
 
 
 def _cpu_ns(part: Part) -> str:
-    """Return the CPU time in ns of a row of samples, as SQL: NULL of an event that has none.
+    """Return the CPU time in ns of a row of samples, as SQL; NULL if its event is no clock.
 
-    Each clock of a bank counts all of the time, so that a sum of periods is a multiple of it.
+    Each clock of a bank counts all of the time, so a sum of periods is a multiple of it.
     """
     worth = []
     for number, event in enumerate(part.heads[-1].events):
@@ -213,13 +206,10 @@ def _cpu_ns(part: Part) -> str:
 
 
 def placed_hits(store: StoreDirectory, part: Part, *, stacks: bool) -> list[tuple[str, int]]:
-    """Return the files that hold the hits of a part, and the place of each one's segment.
-
-    Args:
-        stacks: as `segment_reading.hit_files` has it.
+    """Return the files of `hit_files`, below the store, and the place of each one's segment.
 
     Raises:
-        EngineError: the same.
+        EngineError: as `hit_files`.
     """
     paths = hit_files(store, part, stacks=stacks)
     return _placed(store, part, (SAMPLES, TOTALS, SUMS, NAMED), paths)
@@ -238,9 +228,9 @@ def _placed(
 
 
 def host_numbers(part: Part) -> list[int]:
-    """Return the number of each segment's host, by the order of hosts' names.
+    """Return the number of each segment's host, in the order of hosts' names.
 
-    Rows that have numbers are added up faster than rows with names.
+    Grouping by numbers is faster than by names.
     """
     hosts = part.hosts
     number = {host: at for at, host in enumerate(sorted(set(hosts)))}
@@ -248,7 +238,7 @@ def host_numbers(part: Part) -> list[int]:
 
 
 def _make_hosts(engine: Queries, part: Part) -> None:
-    """Register which host each segment is of, and what the latest segment says of each host."""
+    """Register the host of each segment, and the facts of each host from its latest segment."""
     hosts, numbers = part.hosts, np.array(host_numbers(part), np.int32)
     engine.register(
         SEGMENTS, {"segment": np.arange(len(hosts), dtype=np.int32), "host_number": numbers}
@@ -266,20 +256,13 @@ def _make_hosts(engine: Queries, part: Part) -> None:
     engine.register(HOSTS, columns)
 
 
-# Questions in SQL about the files of a store: its tables as views, and nothing but reading.
-#
-# A query is one SELECT. It sees no file outside of the store, loads no extension, and changes no
-# setting: see `engine`.
-
-
 @contextmanager
 def answered(
     store: StoreDirectory, query: str, make_engine: EngineMaker = local_engine
 ) -> Iterator[tuple[list[str], Iterator[tuple[Any, ...]], list[str]]]:
-    """Answer a query while the block runs.
+    """Answer a user's query, one SELECT on the tables `TABLES`, while the block runs.
 
-    Args:
-        query: one SELECT, on the tables `TABLES`.
+    It sees no file outside of the store, loads no extension, and changes no setting: see `engine`.
 
     Yields:
         The names of columns, the rows, and a sentence for each thing that is left out.
@@ -288,7 +271,7 @@ def answered(
         UsageError: it is no such query, or has an error.
         StoreError: nothing is in the store, or nothing can be read.
     """
-    # A query cannot be asked again once some of its rows have gone.
+    # Once some of its rows were shown, a query cannot be repeated.
     store.reads_all |= not isinstance(store, HostsDirectory)
     with closing(make_engine(store)) as engine:
         try:
@@ -313,6 +296,6 @@ def answered(
             names, rows = engine.heads(query)
             yield names, rows, part.remarks
         except EngineError as error:
-            told = str(error).replace(engine.planner.root, "")
-            tables = f"; there are {', '.join(TABLES)}" if told.startswith("Catalog") else ""
-            raise UsageError(f"sql: {told}{tables}") from None
+            reason = str(error).replace(engine.planner.root, "")
+            tables = f"; there are {', '.join(TABLES)}" if reason.startswith("Catalog") else ""
+            raise UsageError(f"sql: {reason}{tables}") from None

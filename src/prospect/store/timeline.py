@@ -1,4 +1,4 @@
-"""A store over time, in as many steps as a picture has room for: who was busy, what was lost."""
+"""Compute a store over time, in the steps of a picture: samples, expected and lost ticks."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _STEPS_S = (
 
 
 class Step(NamedTuple):
-    """A stretch of time in which something was measured.
+    """A step of time that has windows.
 
     Attributes:
         begin_s, end_s: since 1970. A window that was written late may be longer than a step.
-        expected, lost: ticks of all CPUs; throttled ones are lost too.
-        hits: of what was chosen, without those of idle CPUs.
+        expected, lost: ticks of all CPUs; throttled ones count as lost.
+        hits: the matching ones, without those of idle CPUs.
     """
 
     begin_s: int
@@ -52,8 +52,8 @@ class Timeline(NamedTuple):
 
     Attributes:
         begin_s, end_s: of all steps, in seconds since 1970.
-        step_s: how long each is at least.
-        steps: those in which something was measured, in order.
+        step_s: the least length of a step.
+        steps: those that have windows, in order.
         remarks: a sentence for each thing that is left out.
     """
 
@@ -70,7 +70,7 @@ def timeline(
     most: int,
     make_engine: EngineMaker = local_engine,
 ) -> Timeline:
-    """Read how a store looks over time.
+    """Compute a store over time, in about `most` steps.
 
     Raises:
         StoreError: nothing matches, or nothing can be read.
@@ -117,7 +117,7 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
             accounting, [*begins[1:], end_s // step_s], strict=True
         )
     ]
-    # A clock that was set again, or a damaged file: more steps than there is room for.
+    # A clock that was set, or a damaged file, may give too many steps.
     return Timeline(begin_s, end_s, step_s, steps[: 2 * most], part.remarks)
 
 

@@ -1,9 +1,9 @@
-"""The profile of a window → the columns that a store keeps of it.
+"""Turn the profile of a window into the columns of a store.
 
-Functions and stacks have numbers that follow from what they are, the same in every window and on
-every machine: the first eight bytes of a BLAKE2b hash. So windows are added up without a table of
-who is who. The accounting say how much a window was expected to hold and how much it has: without
-them no sum over windows is honest, as nothing hit and nothing measured look the same.
+The numbers of functions and stacks are the first eight bytes of a BLAKE2b hash of what they are, so
+they are the same in every window and on every machine, and windows add up without a table. The
+accounting has the expected and the recorded samples of a window: without it, a window without
+samples and a time without measurement would look the same.
 """
 
 from __future__ import annotations
@@ -53,13 +53,7 @@ class Span(NamedTuple):
 
 
 class Window(Record):
-    """A window as a store keeps it.
-
-    Attributes:
-        span: when it was.
-        head: what holds for all of it.
-        tables: columns by kind of file.
-    """
+    """A window as a store keeps it; `tables` has columns by kind of file."""
 
     span: Span
     head: Head
@@ -74,13 +68,12 @@ def window_of(
     services: Mapping[int, str] | None = None,
     window_us: int = 60 * 10**6,
 ) -> Window:
-    """Return what a store keeps of a profile with samples.
+    """Return the window of a profile with samples.
 
     Args:
-        span: when the window was.
-        separate: what is to be kept apart, of `SEPARATIONS`.
-        services: by row of its processes, what service the process is part of.
-        window_us: how long a window ought to be.
+        separate: the keys to keep separate, of `SEPARATIONS`.
+        services: the service of each process, by row.
+        window_us: the intended length of a window.
     """
     whole = complete(profile)
     functions = _function_numbers(whole)
@@ -98,7 +91,7 @@ def window_of(
 
 
 def _number(*words: object) -> int:
-    """Return a number that follows from words; never 0, which means none."""
+    """Return a hash of words; never 0, which means none."""
     text = "\0".join(map(str, words)).encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 
@@ -108,7 +101,7 @@ def _numbers(values: Sequence[int]) -> Numbers:
 
 
 def _function_numbers(profile: CompleteProfile) -> Numbers:
-    """Return u64[f]; hits of an object without a name share one for each reason."""
+    """Return u64[f]; nameless functions of an object share a number for each reason."""
     objects, functions = profile.objects, profile.functions
     keys = list(zip(objects.path, objects.kind.tolist(), objects.build_id, strict=True))
     return _numbers(
@@ -126,7 +119,7 @@ def _function_numbers(profile: CompleteProfile) -> Numbers:
 
 
 def _stack_numbers(profile: CompleteProfile, functions: Numbers) -> Numbers:
-    """Return u64[s]; a frame's follows from its own place and its caller's number."""
+    """Return u64[s]; each is a hash of the frame's place and its caller's number."""
     stacks = profile.stacks
     if stacks is None:
         return np.empty(0, np.uint64)
@@ -148,12 +141,12 @@ def _stack_numbers(profile: CompleteProfile, functions: Numbers) -> Numbers:
 
 
 def stack_number(caller: bytes, place: bytes, mode: int) -> bytes:
-    """Return the number of a frame, which follows from what it is; never that of none.
+    """Return the number of a frame, never eight zeros, which mean none.
 
     Args:
-        caller: the number of the frame outside of it, eight zeros for none.
-        place: its function's number and its address, eight bytes each, the lowest first.
-        mode: the CPU's.
+        caller: the number of the caller's frame, eight zeros for none.
+        place: the function's number and the address, eight bytes each, little-endian.
+        mode: the CPU mode.
     """
     number = blake2b(caller + place + bytes((mode,)), digest_size=8).digest()
     return number if any(number) else _FIRST
@@ -170,7 +163,7 @@ def _sample_columns(
     hit = samples.hit_index
     group_of_process, of_group = _process_groups(profile, separate, services)
     location = hits.location_index.take(hit)
-    # Many hits are the same but for a process that is not kept apart.
+    # Many hits differ only by a process that is not separate.
     keys: list[NDArray[Any]] = [
         group_of_process.take(hits.process_index).take(hit),
         hits.comm_index.take(hit),
@@ -251,7 +244,7 @@ def _process_kinds(profile: CompleteProfile) -> NDArray[np.uint8]:
 def _process_groups(
     profile: CompleteProfile, separate: Collection[str], services: Mapping[int, str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return i64[p] which processes are the same to the store, and i64[g] one process of each."""
+    """Return i64[p] the group of each process in the store, and i64[g] a process of each group."""
     processes = profile.processes
     is_apart = PROCESS in separate or THREAD in separate
     kinds = _process_kinds(profile).tolist()
@@ -317,13 +310,13 @@ def _stack_columns(
 
 
 def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> dict[str, Any]:
-    """Return the accounting of a window: a row for each CPU with clocks, and one of the whole.
+    """Return the accounting of a window, of each CPU with clocks and of the whole window.
 
     The window's begin and end are in microseconds since 1970.
     """
     grid = tick_grid(profile)
     if grid is not None:
-        # Clocks run on from window to window: whole periods leave out half a tick a clock of each.
+        # Clocks run on from window to window: whole periods would lose half a tick a clock.
         grid = as_window(grid, profile.run.begin_ns)
     accounting = sample_accounting(profile, grid)
     event = int(profile.clocks.event[0]) if len(profile.clocks) else 0
@@ -336,7 +329,7 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
         counts = np.stack(accounting.by_cpu)
         steal_us = np.rint(np.nan_to_num(accounting.accounted_steal_s) * 1e6).astype(int).tolist()
         unclocked = accounting.unclocked
-        # Those of no clock, too, as Python's frames in a ring that was full.
+        # Records of no clock count too, such as Python's frames in a full ring.
         other_losses = max(
             other_losses - int(accounting.by_cpu.lost.sum()), accounting.other_losses
         )
@@ -359,7 +352,7 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
 
 
 def lost_samples(accounting: Columns) -> int:
-    """Return how many samples a window lost, or how many records if it has no clocks.
+    """Return the number of samples that a window lost, or of records if it has no clocks.
 
     `accounting` is as `coverage_columns` returns it.
     """

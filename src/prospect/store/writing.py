@@ -1,4 +1,4 @@
-"""Windows → the files of segments, and the bytes that the process that writes them gets."""
+"""Write windows as files of segments, and pass them as bytes to the process that writes them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _US = 10**6
 _LENGTH_BYTES = 8
 
 
-def segment_for(span: Span, session: str, number: int, tier: str = MINUTE) -> Segment:
+def segment_for(span: Span, session: str, number: int) -> Segment:
     """Return the segment of one window."""
     end_s = max(math.ceil(span.end_us / _US), span.begin_us // _US)
-    return Segment(tier, span.begin_us // _US, end_s, session, number, number)
+    return Segment(MINUTE, span.begin_us // _US, end_s, session, number, number)
 
 
 def write_segment(
@@ -45,10 +45,10 @@ def write_segment(
     head: Head,
     tables: Mapping[str, Columns],
 ) -> None:
-    """Write the files of a segment; that which makes it whole gets its name last.
+    """Write the files of a segment; the last one makes it whole.
 
     Raises:
-        EngineError: DuckDB cannot write one, as where the disk is full.
+        EngineError: DuckDB cannot write one, as on a full disk.
         OSError: one cannot be synced or named.
     """
     for kind in KINDS:
@@ -69,13 +69,12 @@ def write_segment(
 
 
 class Content(NamedTuple):
-    """The contents of a file.
+    """The contents of a file: the result of a query.
 
     Attributes:
-        query: whose result it is.
-        hits: how many hits it has then; None for a file of something else.
-        level: of compression, as that of `zstd`.
-        group: how many rows share dictionaries.
+        hits: the number of hits that it must have; None if it has no hits.
+        level: the compression level of `zstd`.
+        group: the number of rows that share dictionaries.
     """
 
     query: str
@@ -90,12 +89,11 @@ def copy_to_file(
 ) -> None:
     """Write a Parquet file of the store.
 
-    `path` is below the store; `head` is what the file says of its segment, None if another file
-    does.
+    `path` is below the store; `head` is that of the segment, None if another file has it.
 
     Raises:
-        EngineError: it cannot be written, or has other hits.
-        OSError: it cannot be synced or named.
+        EngineError: it cannot be written, or has the wrong number of hits.
+        OSError: it cannot be synced or renamed.
     """
     options = (
         f"FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {content.level},"
@@ -115,7 +113,7 @@ def copy_to_file(
 
 
 class Known(NamedTuple):
-    """Numbers of functions and stacks, u64 ascending, that a directory's segments have already."""
+    """Numbers of functions and stacks, u64 ascending, that files of a directory already have."""
 
     directory: str
     numbers: dict[str, NDArray[np.uint64]]
@@ -124,13 +122,12 @@ class Known(NamedTuple):
 def without_known(
     window: Window, directory: str, known: Known | None
 ) -> tuple[dict[str, Columns], Known]:
-    """Leave out the functions and stacks that earlier windows of a directory brought.
+    """Leave out the functions and stacks that files of the directory already have.
 
-    Another directory begins again, for it may outlive this one. `known` is what the last call
-    returned.
+    Another directory begins again: it may outlive this one. `known` is from the last call.
 
     Returns:
-        The tables to write, and what is known once they are written.
+        The tables to write, and `Known` for the next call.
     """
     numbers = known.numbers if known is not None and known.directory == directory else {}
     if sum(map(len, numbers.values())) > MOST_KNOWN:
@@ -153,7 +150,7 @@ def without_known(
 
 
 def joined(windows: Sequence[Window]) -> Window:
-    """Return windows in a row as one segment holds them; their hits keep their times.
+    """Return consecutive windows as one; their hits keep their times.
 
     There is at least one, and all have the same `kind_of` head.
     """
@@ -182,10 +179,7 @@ def next_number(store: StoreDirectory) -> int:
 
 
 def packed(segment: Segment, head: Head, tables: Mapping[str, Columns]) -> bytes:
-    """Return a segment as bytes for a process of the same program.
-
-    JSON for text, then columns of numbers as they are in memory.
-    """
+    """Serialize a segment for another process of this program: JSON, then columns of numbers."""
     pieces: list[bytes] = []
     described: dict[str, dict[str, Any]] = {}
     for kind, columns in tables.items():
@@ -202,7 +196,7 @@ def packed(segment: Segment, head: Head, tables: Mapping[str, Columns]) -> bytes
 
 
 def unpacked(data: bytes) -> tuple[Segment, Head, dict[str, Columns]]:
-    """Return what `packed` was given."""
+    """Return the arguments of `packed`."""
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     at = _LENGTH_BYTES + length
     header = json.loads(data[_LENGTH_BYTES:at])

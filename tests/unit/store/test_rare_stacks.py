@@ -62,13 +62,15 @@ def test_functions_keep_their_hits_and_what_is_shared_stays(counted, least):
     for chain, count in counted:
         counts[chain] += count
     stack = np.array([number_of(chain) for chain in counts], np.uint64)
-    found = without_rare(frames_of(counts), stack, np.array(list(counts.values())), least)
-    assert len(set(found.frames["stack"].tolist())) == len(found.frames["stack"])
-    renamed = dict(zip(found.old.tolist(), found.new.tolist(), strict=True))
+    frames, old, new = without_rare(
+        frames_of(counts), stack, np.array(list(counts.values())), least
+    )
+    assert len(set(frames["stack"].tolist())) == len(frames["stack"])
+    renamed = dict(zip(old.tolist(), new.tolist(), strict=True))
     after = Counter()
     for chain, count in counts.items():
         number = number_of(chain)
-        left = chain_of(found.frames, renamed.get(number, number))
+        left = chain_of(frames, renamed.get(number, number))
         # Its own function, and outer frames as they were.
         assert left[-1][0] == chain[-1]
         assert [function for function, _ in left[:-1]] == list(chain[: len(left) - 1])
