@@ -1,7 +1,7 @@
-"""Questions about all hosts, and what their answers show: sentences, and tables of columns.
+"""The questions about all hosts, and the sentences and tables that show their answers.
 
-A terminal, a page of `prospect view` and CSV are made from these; JSON has the same rows, and all
-else that an answer knows, by the names of its fields. A new question is an entry of `QUESTIONS`.
+Terminal output, pages of `prospect view` and CSV are made from these. JSON has all fields of an
+answer. A new question is an entry of `QUESTIONS`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TERMINAL, PAGE = "terminal", "page"
 _BUILD_DIGITS = 12
 _NO_NAME = "[no name]"
 _MOST_FILES = 2
-# For rows below services, which take the place of the last functions.
+# Functions that a terminal shows at least below the services.
 _LEAST_FUNCTIONS = 3
 _MOST_PROGRAMS = 3
 # Rows of hosts, and of objects without names, by layout: both fit a terminal of 24 lines.
@@ -55,10 +55,9 @@ class AnswerColumn(NamedTuple):
     """A column of an answer's table.
 
     Attributes:
-        title: above its cells.
-        cell: what a row has there; links and intervals are for pages.
-        right: whether cells end at the right edge, as numbers do.
-        brief: what of a text a terminal has room for.
+        cell: returns the cell of a row; links and intervals are for pages.
+        right: whether cells are aligned at the right edge, as numbers are.
+        brief: shortens a text for a terminal.
         only: the layout that has this column, "" for both.
     """
 
@@ -70,7 +69,7 @@ class AnswerColumn(NamedTuple):
 
 
 class AnswerTable(NamedTuple):
-    """A table: named tuples, of which CSV has every field if it is the main one, and columns."""
+    """A table of named tuples; if it is the main one, CSV has every field of them."""
 
     rows: Sequence[Any]
     columns: Sequence[AnswerColumn]
@@ -86,9 +85,9 @@ class QuestionForm(NamedTuple):
     """A question.
 
     Attributes:
-        title: of its page.
+        title: the title of its page.
         ask: finds the answer.
-        parts: what of an answer a layout shows, in order.
+        parts: yields the parts of an answer in a layout.
     """
 
     title: str
@@ -231,7 +230,7 @@ def _builds_parts(answer: BuildOutliers, layout: str) -> Iterator[str | AnswerTa
 
 
 def _files_of(rows: Sequence[BuildOutlier]) -> Iterator[str]:
-    """Yield which files the first builds are of."""
+    """Yield a sentence about the file of each of the first builds."""
     first: dict[str, BuildOutlier] = {}
     for row in rows:
         first.setdefault(row.build_id, row)
@@ -358,7 +357,7 @@ _Q = AnswerColumn("q", lambda row: f"{row.q:.0e}")
 
 
 def _path(title: str, name: str, widest: int = 0, *, only: str = "") -> AnswerColumn:
-    """Return a column of paths, hosts or programs, whose ends tell most."""
+    """Return a column of paths, hosts or programs, of which a terminal shows the ends."""
     return AnswerColumn(
         title, attrgetter(name), right=False, brief=lambda text: path_end(text, widest), only=only
     )
@@ -374,7 +373,7 @@ def _function(widest: int) -> AnswerColumn:
 
 
 def _builds_of(digits: int) -> tuple[AnswerColumn, AnswerColumn]:
-    """Return the columns of build ids; on a page they lead to what the build changed."""
+    """Return the columns of build ids; on a page they link to the build's changes."""
     return (
         AnswerColumn("Build", lambda row: row.build_id[:digits], right=False, only=TERMINAL),
         AnswerColumn(
@@ -397,7 +396,7 @@ def _about(share: float) -> str:
 
 
 def _length(seconds: float) -> str:
-    """Return a length of time in the largest unit that it has one of."""
+    """Return a duration in the largest unit that is not longer."""
     for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit:
             return f"{seconds / unit:.1f} {name}"
@@ -409,7 +408,7 @@ def _span(begin_us: int, end_us: int) -> str:
 
 
 def path_end(text: str, widest: int) -> str:
-    """Return the end of a text; of a path whose file's name is too long, both ends of that."""
+    """Return the end of a text, or both ends of a file name that is too long."""
     if len(text) <= widest:
         return text
     name = text.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""A question about all hosts of a store: its tables, and what every question begins with."""
+"""Questions about all hosts of a store: their tables, and the accounting of hosts."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _OF_FUNCTIONS = [
     name for name, word in WORDS.items() if word.table == FUNCTION_ROWS and not word.excludes
 ]
-# Words that choose of sums by service and name.
+# Words that sums by service and name can answer.
 _OF_NAMED = {"service", "container", "host", "session", "event"}
 _US = 1e-6
 
 
 class Question(NamedTuple):
-    """The tables of a part of a store, and what is asked of them."""
+    """The tables of a part of a store, and the specification."""
 
     store: StoreDirectory
     engine: Queries
@@ -45,7 +45,7 @@ class Question(NamedTuple):
 
     @property
     def condition(self) -> tuple[str, list[Any]]:
-        """The condition that rows of `samples` have to fulfil, but for their functions."""
+        """The condition on rows of `samples`, without that on their functions."""
         texts = {
             word: patterns
             for word, patterns in self.chosen.texts.items()
@@ -56,25 +56,24 @@ class Question(NamedTuple):
 
     @property
     def of_functions(self) -> tuple[str, list[Any]]:
-        """The condition that functions have to fulfil."""
+        """The condition on functions."""
         texts = {
             word: patterns for word, patterns in self.chosen.texts.items() if word in _OF_FUNCTIONS
         }
-        # Functions have no time; the condition is that of the functions of rows.
-        chosen = Specification(texts=texts)
-        conditions, parameters = conditions_of(self.part, chosen)
+        # Functions have no time.
+        conditions, parameters = conditions_of(self.part, Specification(texts=texts))
         return " AND ".join(conditions), parameters
 
 
 class Wanted(NamedTuple):
-    """The rows that are wanted of an answer.
+    """The wanted rows of an answer.
 
     Attributes:
-        rows: how many, at most.
-        fdr: the share of those found that may be wrong.
-        build: what the id of a build begins with that is compared with what was before, "" for a
-            list of builds; of `deploys`.
-        announce: called with what is being done, and how far it is.
+        rows: their largest number.
+        fdr: the false discovery rate.
+        build: for `deploys`, the beginning of the build id to compare with the time before it, ""
+            for a list of builds.
+        announce: called with messages about the progress.
     """
 
     rows: int
@@ -94,8 +93,8 @@ def question(
 ) -> Iterator[Question]:
     """Ask a store while the block runs.
 
-    `hours`: whether hits of different hours are told apart. `by_name`: whether hits are told apart
-    by nothing but host, service and name of the function.
+    `hours`: whether hits of different hours are separate. `by_name`: whether host, service and name
+    of the function are enough to tell hits apart.
 
     Raises:
         StoreError: nothing matches, or nothing can be read.
@@ -142,14 +141,14 @@ class HostAccounting(NamedTuple):
 
 
 def accounting_of(asked: Question) -> list[HostAccounting]:
-    """Read what was measured of each host, in the order of their names."""
+    """Read the accounting of each host, in the order of their names."""
     times = Specification(since_us=asked.chosen.since_us, until_us=asked.chosen.until_us)
     conditions, parameters = conditions_of(asked.part, times)
     condition = " AND ".join(conditions)
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in TICK_COUNTS)
     named = ", ".join(TICK_COUNTS)
-    # Windows are counted by the row that each of them has for itself: to group the rows of all CPUs
-    # by window, 1,440 of a host's day, is most of what this would take.
+    # Each window has one row of CPU `WHOLE_WINDOW`. Grouping the rows of all CPUs by window, 1,440
+    # on a host's day, would take most of the time.
     rows = asked.engine.rows(
         f"WITH ticks AS (SELECT segment, {sums} FROM coverage WHERE {condition} GROUP BY segment),"
         ' windows AS (SELECT segment, min(t) AS begin, max("until") AS ended,'
@@ -177,7 +176,7 @@ def accounting_of(asked: Question) -> list[HostAccounting]:
 
 
 def by_host(pieces: Iterable[list[HostAccounting]]) -> list[HostAccounting]:
-    """Add up what was measured of each host in several pieces, in the order of their names."""
+    """Add up the accounting of each host in several pieces, in the order of their names."""
     found: dict[str, HostAccounting] = {}
     for one in (each for accounting in pieces for each in accounting):
         before = found.get(one.host)

@@ -1,8 +1,8 @@
-"""Builds of a program's files that differ from the usual one in where the program's time goes.
+"""Find builds of a program's files with which its time goes to other functions than usual.
 
-A program's hits on a host belong to the build of a file that it ran there at that time: from the
-first hit in one build until the first in the next. If two take turns, as after going back to an old
-one, or in two containers, hits cannot be told apart, and the host is left out of that file.
+A program's hits on a host belong to the build of a file that ran there at that time: from the first
+hit in one build until the first hit in the next one. If two builds alternate, as after a rollback
+or in two containers, hits belong to neither, and the comparison of this file leaves the host out.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def build_outliers(
 
 
 def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
-    """Find out which builds each program ran on each host, and when."""
+    """Return the builds that each program ran on each host, with their times."""
     condition, parameters = asked.condition
     asked.engine.keep(
         "runs_of_builds",
@@ -194,7 +194,7 @@ def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
 
 
 class _Compared:
-    """Counts of what a program did with each build of a file, by host."""
+    """The samples of a program's functions in each run of a file's builds."""
 
     def __init__(self, runs: list[_Run]) -> None:
         self.runs = runs
@@ -202,7 +202,7 @@ class _Compared:
         self.counts: dict[tuple[str, str], NDArray[np.int64]] = {}
 
     def add(self, place: int, path: str, name: str, count: int) -> None:
-        """Count the samples of a function in the run at a place."""
+        """Record the samples of a function in the run at a place."""
         if (path, name) not in self.counts:
             self.counts[path, name] = np.zeros(len(self.runs), np.int64)
         self.counts[path, name][place] = count
@@ -211,7 +211,7 @@ class _Compared:
         """Compare each build with the usual one; `q` of each row is still its p-value.
 
         Returns:
-            Rows, and how many builds are on one host alone, and cannot be compared.
+            The rows, and the number of builds on a single host, which cannot be compared.
         """
         of_builds: dict[str, list[int]] = {}
         for place, run in enumerate(self.runs):
@@ -225,7 +225,7 @@ class _Compared:
         alone = len(of_builds) - len(several)
         if not several:
             return [], alone
-        # That of most hosts; of equally many the earlier one, then the one with most samples.
+        # The build of most hosts, or else the earlier one, or else the one with most samples.
         usual = max(
             several,
             key=lambda build: (
@@ -265,7 +265,7 @@ class _Compared:
 
 
 def _counted_runs(asked: Question, runs: list[_Run]) -> list[_Compared]:
-    """Read what programs did in each run, all of it and in the functions with most time."""
+    """Read the samples of programs in each run: all of them, and those of the top functions."""
     engine = asked.engine
     condition, parameters = asked.condition
     files: dict[tuple[str, str], list[_Run]] = {}

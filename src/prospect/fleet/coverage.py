@@ -1,4 +1,4 @@
-"""Coverage of all hosts: the time that was measured, and the objects without names."""
+"""Report the coverage of all hosts: the measured time, and the objects without names."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class Coverage(Record):
 
     @property
     def span_s(self) -> float:
-        """How long each host should have been measured."""
+        """The time for which each host should have been measured."""
         return max((self.end_us - self.begin_us) * _US, 0.0)
 
     def unmeasured_s(self, one: HostAccounting) -> float:
-        """How long a host was not measured."""
+        """Return the time for which a host was not measured."""
         return max(self.span_s - one.measured_s, 0.0)
 
 
 def coverage(
     store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> Coverage:
-    """Find out what was measured, and which objects have no names.
+    """Compute the measured time of each host, and find the objects without names.
 
-    Words about hits choose those that names may lack for; `wanted.rows` is of objects.
+    Words about hits choose the hits whose names are looked at. `wanted.rows` limits the objects.
 
     Raises:
         StoreError: nothing matches, or nothing can be read.
@@ -120,7 +120,7 @@ def coverage(
 
 
 def _span(asked: Question, accounting: list[HostAccounting]) -> tuple[int, int]:
-    """Return from when to when was asked for, but no later than anything is known of."""
+    """Return the chosen span, as far as there are windows."""
     begin = min((one.begin_us for one in accounting), default=0)
     end = max((one.end_us for one in accounting), default=0)
     chosen = asked.chosen

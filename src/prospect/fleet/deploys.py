@@ -1,4 +1,4 @@
-"""Builds of files, and what one changed: each host before and after it first ran that."""
+"""Compare hosts before and after they first ran a build of a file, or list builds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Build(NamedTuple):
         build_id: the build id.
         first_us, last_us: begin of the first and the last window with a sample, in microseconds
             since 1970.
-        hosts: the number of hosts that it was seen on.
+        hosts: the number of hosts that ran it.
         samples: its number of samples.
     """
 
@@ -165,7 +165,7 @@ class _Sides(NamedTuple):
 
 
 def _sides(asked: Question, build: Build) -> _Sides:
-    """Add up the time of the programs that ran a build, on each host before and after that."""
+    """Add up the time of the programs that ran a build, on each host before and after it."""
     engine = asked.engine
     condition, parameters = asked.condition
     engine.keep(

@@ -1,9 +1,9 @@
-"""The hits of all hosts by function, added up some hosts at a time.
+"""Add up the hits of all hosts by function, some hosts at a time.
 
-Sums over hosts are kept of each function. A host's own sums are kept only during its turn, for
-hosts times functions are more than memory holds. Sums of periods over hosts and those of squares
-are DECIMAL(38): nanoseconds of 3,300 hosts' days of 64 CPUs, half of them busy, are more than 64
-bits hold. They are exact, so that every engine says the same, however hosts take turns.
+Each function has sums over hosts. The sums of single hosts exist only during their turn: hosts
+times functions do not fit into memory. Sums of periods over hosts and of squares are DECIMAL(38):
+the nanoseconds of 3,300 host-days of 64 CPUs, half of them busy, overflow 64 bits. They are exact,
+so that all engines and all divisions into turns give the same result.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from prospect.fleet.asking import Question
     from prospect.store.tables import Queries
 
-# By number of name: builds of a program are one, unless they are asked for. A name's number is
-# that of one of its functions, so that no engine has to count them.
+# Names of functions by number; all builds of a program share them. The number of a name is that of
+# one of its functions.
 NAMES = "names"
 # Sums over hosts, by number of name; `squares` and `products` with the host's total, of `w`.
 SUMS = "sums_of_names"
 # As `SUMS`, by service.
 SERVICES = "sums_of_services"
-# While its hosts have their turn, by number of host: all of it, and what `add_up` tells apart.
+# Sums of the hosts of a turn: by number of host, and by the keys of `add_up`.
 TOTALS = "totals_of_hosts"
 HITS = "hits_of_hosts"
-# Rows of `HITS` by number of name: code whose name is lost, or was not chosen, has none.
+# Rows of `HITS` by number of name. Code whose name is lost or not chosen has no number.
 BY_NAME = f"(SELECT * FROM {HITS} WHERE number IS NOT NULL)"
 # A sum of `w` over hosts, and of products of `w`, of a table `h` and another one.
 PERIODS = "sum({}.w::DECIMAL(19, 0))"
@@ -40,11 +40,11 @@ SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 # The number of the name of each function.
 NUMBERS = "number_of_functions"
 _FILES = "files_in_turn"
-# `HITS` of a turn by service and by name, for which files are read once. ClickHouse has the NULLs
-# that tell these rows apart with group_by_use_nulls and join_use_nulls.
+# `HITS` of a turn by service and by name, from one reading of the files. NULLs distinguish the two;
+# ClickHouse has them with group_by_use_nulls and join_use_nulls.
 _SERVICES_AND_NAMES = "GROUPING SETS ((host_number, service), (host_number, number))"
 _BY_SERVICE = f"(SELECT * FROM {HITS} WHERE service IS NOT NULL)"
-# How often an answer so far is looked at, and how much of it.
+# The interval and number of the leading functions that progress messages show.
 _LOOK_S = 3.0
 _MOST_LEADING = 3
 
@@ -53,10 +53,10 @@ class Busy(NamedTuple):
     """Sums of all chosen hits.
 
     Attributes:
-        hosts: how many hosts have any.
-        samples: how many there are.
+        hosts: the number of hosts that have any.
+        samples: their number.
         weight: the sum of their periods.
-        squares: the sum of the squares of hosts' sums.
+        squares: the sum of the squares of the hosts' weights.
     """
 
     hosts: int
@@ -66,7 +66,7 @@ class Busy(NamedTuple):
 
 
 def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
-    """Add hits up by function, as `SUMS`, and by service, as `SERVICES`, but not of idle CPUs.
+    """Add up hits of busy CPUs by function, as `SUMS`, and by service, as `SERVICES`.
 
     Raises:
         EngineError: a file cannot be read.
@@ -120,7 +120,7 @@ def _keep_sums(engine: Queries, name: str, turn: int, key: str, hits: str) -> No
 
 
 def _leading(engine: Queries, turn: int, busy: Busy) -> str:
-    """Return which functions lead after a turn, to show while the rest is read."""
+    """Return the leading functions after a turn, for the progress message."""
     rows = engine.rows(
         f"SELECT name, w::DOUBLE FROM {SUMS}_{turn} JOIN {NAMES} USING (number)"
         f" ORDER BY w DESC, name LIMIT {_MOST_LEADING}"
@@ -131,7 +131,7 @@ def _leading(engine: Queries, turn: int, busy: Busy) -> str:
 
 
 def keep_names(asked: Question) -> None:
-    """Give the names of functions numbers.
+    """Number the names of functions.
 
     Raises:
         EngineError: a file cannot be read.
@@ -154,10 +154,10 @@ def keep_names(asked: Question) -> None:
 
 
 def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
-    """Divide the files of hits, each with its host's number, so that a host's have one turn.
+    """Divide the files of hits, with their hosts' numbers, into turns; a host's files share one.
 
     Args:
-        width: how many times as large as usual the sums are that are made of each row.
+        width: the size of a row's sums, as a multiple of the usual size.
 
     Raises:
         EngineError: a file cannot be read.
@@ -185,7 +185,7 @@ def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
             left = engine.most_rows // width
         turns[-1] += [(place, host, path) for place, path in enumerate(by_host[host])]
         left -= size
-    # Hosts that follow each other are what `Engine.table` reads fastest.
+    # `Engine.table` is fastest for consecutive hosts.
     return [[(path, host) for _, host, path in sorted(files)] for files in turns]
 
 
@@ -193,9 +193,9 @@ def add_up(asked: Question, files: list[tuple[str, int]], apart: str) -> None:
     """Keep `HITS` of the hosts of a turn.
 
     Args:
-        asked: what is asked, whose names `keep_names` has.
-        files: of the turn, as `turns_of` returns them.
-        apart: what hits are grouped by, of `host_number`, `service` and `number`.
+        asked: a question that `keep_names` was called with.
+        files: those of the turn, as `turns_of` returns them.
+        apart: the keys of the sums, of `host_number`, `service` and `number`.
 
     Raises:
         EngineError: a file cannot be read.
@@ -203,7 +203,7 @@ def add_up(asked: Question, files: list[tuple[str, int]], apart: str) -> None:
     engine = asked.engine
     condition, parameters = asked.condition
     paths, hosts = [path for path, _ in files], [host for _, host in files]
-    # The number of a file's segment is not asked for: that of its host takes its place.
+    # The number of the host replaces that of the segment, which this does not need.
     engine.table(_FILES, SAMPLES, Placed(paths, hosts, []))
     engine.keep(
         HITS,

@@ -1,12 +1,12 @@
-"""How many different hosts several sums have hits of: a sketch that any engine can add up.
+"""Estimate the number of distinct hosts of several sums with a sketch that any engine can add up.
 
-HyperLogLog: a host's hash says which register it belongs to, and how rare it is there; a register
-keeps the rarest. Engines have no sketch in common, but all of them have `bit_or`: a register is the
-bits of all that it met, four registers are a number of 60 bits, and the highest bit counts.
-Sketches of different days become that of all by `bit_or` again.
+HyperLogLog: a host's hash selects a register, and has a rank; a register keeps the largest rank.
+Engines have no sketch in common, but all have `bit_or`: a register is the set of the ranks that it
+met, and its highest bit counts. Four registers are a number of 60 bits. `bit_or` also merges the
+sketches of several days.
 Source: Flajolet, Fusy, Gandouet and Meunier, HyperLogLog: the analysis of a near-optimal
-cardinality estimation algorithm, DMTCS Proceedings AH (2007), figure 3, with linear counting where
-few hosts were met; the bits are those of Flajolet and Martin, J. Comput. Syst. Sci. 31 (1985).
+cardinality estimation algorithm, DMTCS Proceedings AH (2007), figure 3, with linear counting for
+few hosts; the bits are those of Flajolet and Martin, J. Comput. Syst. Sci. 31 (1985).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SKETCH = tuple(f"hosts_{word}" for word in range(_WORDS))
 
 
 def bits_of_hosts(hosts: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return of each host which number of a sketch it is in, `word`, and what it sets, `bits`."""
+    """Return the place of each host's number in a sketch, `word`, and the `bits` that it sets."""
     words, bits = [], []
     for host in hosts:
         digest = blake2b(host.encode("utf-8", "surrogateescape"), digest_size=8).digest()
@@ -42,10 +42,10 @@ def bits_of_hosts(hosts: Sequence[str]) -> dict[str, NDArray[Any]]:
     return {"word": np.array(words, np.int32), "bits": np.array(bits, np.int64)}
 
 
-def sketch_columns(table: str) -> str:
-    """Return the columns of a query that make a sketch of a table's `word` and `bits`."""
+def sketch_columns() -> str:
+    """Return the columns of a query that make a sketch of `word` and `bits` in a table `b`."""
     return ", ".join(
-        f"bit_or(CASE WHEN {table}.word = {word} THEN {table}.bits ELSE 0 END)::BIGINT AS {name}"
+        f"bit_or(CASE WHEN b.word = {word} THEN b.bits ELSE 0 END)::BIGINT AS {name}"
         for word, name in enumerate(SKETCH)
     )
 
@@ -56,12 +56,12 @@ def merged_columns() -> str:
 
 
 def estimated(sketches: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return f64[r]: how many hosts there are likely to be, in each of i64[r, word]."""
+    """Return f64[r]: the estimated number of hosts of each sketch i64[r, word]."""
     mask = (1 << _BITS) - 1
     registers = np.concatenate(
         [(sketches >> (place * _BITS)) & mask for place in range(_REGISTERS_A_WORD)], axis=1
     )
-    # One more than the rank of the highest bit; none is 0.
+    # One more than the rank of the highest bit; 0 for no bit.
     ranks = np.frexp(registers.astype(np.float64))[1]
     raw = _ALPHA * _REGISTERS**2 / np.sum(np.exp2(-ranks), axis=1)
     empty = np.count_nonzero(ranks == 0, axis=1)

@@ -1,12 +1,11 @@
-"""Days of all hosts → sums by function, without hosts, which are kept for long.
+"""Make long-term sums of whole days: by function, over all hosts.
 
     DIRECTORY/fleet/date=2026-11-22/DIGEST.functions.parquet    sums over hosts
-                                    DIGEST.hosts.parquet        what was measured of each host
-                                    DIGEST.parts.parquet        the windows that these are of
+                                    DIGEST.hosts.parquet        the accounting of each host
+                                    DIGEST.parts.parquet        the windows of these sums
 
-A digest is of the parts: a writer that is killed and begins again writes the same files. The file
-of parts comes last, and makes a day whole; readers of a day leave out the hosts' segments that it
-is made of.
+The digest is that of the parts, so a restarted writer writes the same files. The file of parts
+comes last and makes a day whole. Readers of a day leave out the hosts' segments that are its parts.
 """
 
 from __future__ import annotations
@@ -60,28 +59,28 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
     from prospect.store.tables import EngineMaker, Queries
 
-# When the last hours of a day ought to have come.
+# The last hours of a day arrive within this time.
 _LATE_S = 3600
 _LEVEL = 9
 # Sums with sketches are wider than those without.
 _WIDTH = 3
-# By turn: sums of hosts by service; sums over hosts, of names and of all that was hit.
+# Tables of a turn: sums of hosts by service; sums over hosts by name and of all hits.
 _OF_SERVICES, _NAMED, _TOTALS = "services_of_hosts", "named_sums", "total_sums"
 _SKETCH = ", ".join(SKETCH)
 
 
 class Made(NamedTuple):
-    """How many days were made, and how many segments could not become part of one."""
+    """The number of days that were made, and of segments that could not become part of one."""
 
     days: int
     left: int
 
 
 def keep_days(store: HostsDirectory, make_engine: EngineMaker, now_s: float) -> Made:
-    """Make the days that are over, of all segments that are in none yet.
+    """Make the sums of the days that are over, of all segments that are not in any yet.
 
     Raises:
-        StoreError: a file cannot be read, or somebody else does the same.
+        StoreError: a file cannot be read, or another process does the same.
         OSError: nothing can be written.
     """
     descriptor = store.open_lock(f"{FLEET}/lock")
@@ -107,7 +106,7 @@ def _kept(store: HostsDirectory, make_engine: EngineMaker, now_s: float) -> Made
         new = [one for one in own if not any(each.ranges.has(ranges_of([one])) for each in before)]
         if not new:
             continue
-        # New windows belong to one sum with the rest, as long as all of the rest is there.
+        # New windows are added up with the rest of the day, if all of the rest is still there.
         is_all_there = all(ranges_of(own).has(each.ranges) for each in before)
         if not is_all_there:
             known = [each.ranges for each in before]
@@ -132,14 +131,20 @@ def _make(
         parts, heads = asked.part.segments, asked.part.heads
         head = replace(heads[-1], host_share=min(one.host_share for one in heads))
         path = path_of(parts[0].begin_s, _digest(parts))
-        _write(store, asked.engine.planner, path, _tables(columns, accounting, parts), head)
+        # The last file makes the day whole.
+        tables = {
+            "functions": (FUNCTIONS_COLUMNS, columns),
+            "hosts": (HOSTS_COLUMNS, _columns_of(HOSTS_COLUMNS, accounting)),
+            "parts": (PARTS_COLUMNS, _columns_of(PARTS_COLUMNS, parts)),
+        }
+        _write(store, asked.engine.planner, path, tables, head)
     for one in before:
         if one.path != path:
             store.remove_kept(one.path)
 
 
 def summed(asked: Question) -> dict[str, NDArray[Any]]:
-    """Add up what is asked over hosts: by function, and by function and service; and all of these.
+    """Add up hits over hosts: by function, by function and service, and in total.
 
     Returns:
         `FUNCTIONS_COLUMNS`.
@@ -169,7 +174,7 @@ def summed(asked: Question) -> dict[str, NDArray[Any]]:
 
 
 def _keep_turn(engine: Queries, turn: int) -> None:
-    """Add what a turn's hosts did to the sums of those before them.
+    """Add the hits of a turn's hosts to the sums of the turns before it.
 
     Raises:
         EngineError: a file cannot be read.
@@ -189,11 +194,11 @@ def _keep_turn(engine: Queries, turn: int) -> None:
 def _keep_sums(
     engine: Queries, name: str, turn: int, number: str, levels: list[tuple[str, str]]
 ) -> None:
-    """Add up a table of hosts' sums, with that of their totals: by service, and of all services."""
+    """Add up hosts' sums and their products with the hosts' totals, by service and for all."""
     own = [
         f"SELECT {is_all} AS is_all, {service} AS service{number}, sum(h.n)::BIGINT AS n,"
         f" {PERIODS.format('h')} AS w, count(*) AS hosts, {SQUARE.format('h')} AS squares,"
-        f" {SQUARE.format('t')} AS products, {sketch_columns('b')} FROM {hits} AS h"
+        f" {SQUARE.format('t')} AS products, {sketch_columns()} FROM {hits} AS h"
         f" JOIN {totals} AS t USING (host_number{using}) JOIN bits_of_hosts AS b"
         f" USING (host_number) GROUP BY {service}{number}"
         for (hits, totals), is_all, service, using in zip(
@@ -217,17 +222,6 @@ def _digest(parts: list[Segment]) -> str:
     return blake2b(words.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
-def _tables(
-    columns: Columns, accounting: list[HostAccounting], parts: list[Segment]
-) -> dict[str, tuple[dict[str, str], Columns]]:
-    """Return what each file has, in the order in which they get their names."""
-    return {
-        "functions": (FUNCTIONS_COLUMNS, columns),
-        "hosts": (HOSTS_COLUMNS, _columns_of(HOSTS_COLUMNS, accounting)),
-        "parts": (PARTS_COLUMNS, _columns_of(PARTS_COLUMNS, parts)),
-    }
-
-
 def _columns_of(types: dict[str, str], rows: Sequence[HostAccounting | Segment]) -> Columns:
     return {
         name: [getattr(one, name) for one in rows]
@@ -244,7 +238,6 @@ def _write(
     tables: dict[str, tuple[dict[str, str], Columns]],
     head: Head,
 ) -> None:
-    """Write the files of a day, the last of which makes it whole."""
     for kind, (types, columns) in tables.items():
         engine.register("written", columns)
         chosen = ", ".join(f'"{name}"::{type_} AS "{name}"' for name, type_ in types.items())

@@ -1,4 +1,4 @@
-"""Sums of all hosts that are kept for long: their files' names and columns, and their windows."""
+"""Read the long-term sums of all hosts: names and columns of their files, and their windows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
 
 DAY_S = 86400
-# Sums over hosts of functions, and of all of them (`is_total`); of all services together (`is_all`)
-# or of one. `squares` and `products` with the host's total are of hosts' `w`.
+# Sums over hosts of functions or of all hits (`is_total`), and of one service or of all (`is_all`).
+# `squares` are of the hosts' `w`, `products` those of `w` with the host's total.
 FUNCTIONS_COLUMNS = {
     "is_total": "BOOLEAN",
     "is_all": "BOOLEAN",
@@ -62,7 +62,7 @@ class Ranges(NamedTuple):
     runs: dict[str, list[tuple[int, int]]]
 
     def has(self, others: Ranges) -> bool:
-        """Whether all windows of `others` are among them."""
+        """Whether these include all windows of `others`."""
         return all(
             any(first <= begin and end <= last for first, last in self.runs.get(place, ()))
             for place, runs in others.runs.items()
@@ -80,17 +80,17 @@ class Ranges(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """How many there are."""
+        """Their number."""
         return sum(last - first + 1 for runs in self.runs.values() for first, last in runs)
 
 
 class KeptDay(NamedTuple):
-    """Sums of all hosts.
+    """A day of sums of all hosts.
 
     Attributes:
-        path: what the names of its files begin with, below the store.
-        begin_s, end_s: whole seconds that all of its windows lie within.
-        head: of the latest segment.
+        path: the beginning of its files' paths, below the store.
+        begin_s, end_s: seconds since 1970; all of its windows are within.
+        head: that of the latest segment.
     """
 
     path: str
@@ -105,7 +105,7 @@ class KeptDay(NamedTuple):
 
 
 def path_of(day_s: int, digest: str) -> str:
-    """Return what the names of a day's files begin with, of any second of that day."""
+    """Return the beginning of a day's paths; `day_s` is any second of that day."""
     return f"{FLEET}/date={time.strftime('%Y-%m-%d', time.gmtime(day_s))}/{digest}"
 
 
@@ -126,10 +126,10 @@ def _joined(windows: Iterable[tuple[str, int, int]]) -> Ranges:
 
 
 def days_of(store: HostsDirectory) -> tuple[list[KeptDay], list[str]]:
-    """Return the days that are kept, each window in one, and a sentence for each left out.
+    """Return the days, each window in one of them, and a sentence for each file that is left out.
 
-    If two have windows in common, as after a crash between a new one's last file and the removal
-    of the old one, that with more windows counts.
+    If two share windows, as after a crash between the last file of a new one and the removal of the
+    old one, the one with more windows counts.
     """
     files: dict[str, set[str]] = {}
     for name in store.kept_files():
@@ -154,7 +154,7 @@ def days_of(store: HostsDirectory) -> tuple[list[KeptDay], list[str]]:
 
 
 def _read(store: HostsDirectory, engine: Engine, path: str) -> KeptDay:
-    """Read the head and the parts of a day, and see that its other files are whole."""
+    """Read the head and the parts of a day, and check its other files."""
     whole = [store.root + f"{path}.{kind}.parquet" for kind in _KINDS]
     for name, columns in zip(whole, (FUNCTIONS_COLUMNS, HOSTS_COLUMNS), strict=False):
         read = ", ".join(f'"{one}"::{type_}' for one, type_ in columns.items())

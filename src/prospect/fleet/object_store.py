@@ -1,11 +1,11 @@
 """Objects of an S3 bucket: the only module that imports obstore.
 
 A server's answer is untrusted: messages name the kind of failure and repeat nothing of the answer,
-in which a server may quote keys and what was signed.
+which may quote keys and signed data.
 
-obstore asks the environment, web identities, containers and the instance's metadata for keys; it
-reads no files. The files of the AWS command line are read here, after the environment, as by the
-AWS SDKs; what asks for other programs, roles or single sign-on is not followed.
+obstore gets keys from the environment, web identities, containers and the instance's metadata, but
+reads no files. This module reads the files of the AWS command line after the environment, as the
+AWS SDKs do. It ignores settings that need other programs, roles or single sign-on.
 Source: AWS SDKs and Tools Reference Guide, "Shared config and credentials files".
 """
 
@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 import sys
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from prospect.fleet.fleet_limits import CONNECT_S, MOST_CREDENTIAL_BYTES, SILENT
 from prospect.fleet.store_places import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from prospect.fleet.store_places import Place
@@ -34,7 +35,7 @@ _DISTRIBUTION = "prospect-profiler[fleet]"
 _RETRIES = 2
 _CHUNK_BYTES = 1 << 20
 _STATUS = re.compile(r"status code: (\d{3})")
-# Parts of obstore's text, and their meaning; the first that fits counts.
+# Parts of obstore's text, and their meaning; the first match counts.
 _REASONS = (
     ("/latest/api/token", "no credentials were found in the environment, files or the instance"),
     ("/latest/meta-data", "the instance has no credentials"),
@@ -65,17 +66,13 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class ObjectStore:
-    """Objects below a prefix of a bucket.
-
-    Attributes:
-        url: what it is called in messages.
-    """
+    """Objects below a prefix of a bucket; messages call it `url`."""
 
     def __init__(self, place: Place) -> None:
-        """Begin; nothing is asked yet.
+        """Configure the client, without a request.
 
         Raises:
-            StoreError: obstore is not installed, or the settings mean nothing.
+            StoreError: obstore is not installed, or the settings are invalid.
         """
         require_obstore(place)
         import obstore  # noqa: PLC0415 - only if there is a bucket
@@ -92,7 +89,7 @@ class ObjectStore:
         }
         if is_loopback(endpoint):
             options["allow_http"] = True
-        try:
+        with self._translated_errors():
             self._store = S3Store(
                 place.bucket,
                 prefix=place.path or None,
@@ -103,92 +100,80 @@ class ObjectStore:
                     "retry_timeout": timedelta(seconds=CONNECT_S + SILENT_S),
                 },
             )
-        except Exception as error:  # noqa: BLE001 - obstore's have no common class
-            raise self._told(error) from None
 
     def put(self, path: str, content: bytes) -> None:
-        """Store an object, instead of one of its name.
+        """Store an object, and replace one of the same name.
 
         Raises:
             StoreError: the server does not take it.
         """
-        try:
+        with self._translated_errors():
             self._obstore.put(self._store, path, content, use_multipart=False)
-        except Exception as error:  # noqa: BLE001 - obstore's have no common class
-            raise self._told(error) from None
 
     def size(self, path: str) -> int:
-        """Return the bytes of an object, -1 for none, -2 if it may not be asked.
+        """Return the bytes of an object, -1 for none, -2 for a user who may only write.
 
         Raises:
             StoreError: the server does not answer.
         """
-        try:
-            return int(self._obstore.head(self._store, path)["size"])
-        except FileNotFoundError:
-            return -1
-        except (
-            self._obstore.exceptions.PermissionDeniedError,
-            self._obstore.exceptions.UnauthenticatedError,
-        ):
-            return -2  # of who may only write
-        except Exception as error:  # noqa: BLE001 - obstore's have no common class
-            raise self._told(error) from None
+        with self._translated_errors():
+            try:
+                return int(self._obstore.head(self._store, path)["size"])
+            except FileNotFoundError:
+                return -1
+            except (
+                self._obstore.exceptions.PermissionDeniedError,
+                self._obstore.exceptions.UnauthenticatedError,
+            ):
+                return -2
 
     def listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the paths and sizes of all objects below a directory.
 
         Raises:
-            StoreError: the server does not answer, or its answer means nothing.
+            StoreError: the server does not answer, or its answer is invalid.
         """
-        try:
+        with self._translated_errors():
             for chunk in self._obstore.list(self._store, prefix=prefix or None):
                 for one in chunk:
                     yield one["path"], int(one["size"])
-        except Exception as error:  # noqa: BLE001 - obstore's have no common class
-            raise self._told(error) from None
 
-    def directories(self, prefix: str) -> list[str]:
-        """Return the paths of the directories that lie directly below one.
+    def directories(self) -> list[str]:
+        """Return the names of the directories directly below the prefix.
 
         Raises:
             StoreError: as `listed`.
         """
-        try:
-            found = self._obstore.list_with_delimiter(self._store, prefix=prefix or None)
+        with self._translated_errors():
+            found = self._obstore.list_with_delimiter(self._store, prefix=None)
             return list(found["common_prefixes"])
-        except Exception as error:  # noqa: BLE001 - obstore's have no common class
-            raise self._told(error) from None
 
-    def fetch(self, path: str, write: Callable[[bytes], object]) -> None:
-        """Read an object, piece by piece.
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """Yield the content of an object, piece by piece.
 
         Raises:
             StoreError: the server does not answer.
-            OSError: as `write` does.
         """
-        for piece in self._pieces(path):
-            write(piece)
+        with self._translated_errors():
+            for piece in self._obstore.get(self._store, path).stream(_CHUNK_BYTES):
+                yield bytes(piece)
 
     def close(self) -> None:
         """Do nothing: connections end with the process."""
 
-    def _pieces(self, path: str) -> Iterator[bytes]:
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
         try:
-            for piece in self._obstore.get(self._store, path).stream(_CHUNK_BYTES):
-                yield bytes(piece)
+            yield
         except Exception as error:  # noqa: BLE001 - obstore's have no common class
-            raise self._told(error) from None
-
-    def _told(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.url}: {_reason(error)}")
+            raise StoreError(f"{self.url}: {_reason(error)}") from None
 
 
 def require_obstore(place: Place) -> None:
-    """Say how to install obstore if it is missing, without loading it.
+    """Check that obstore is installed, without loading it.
 
     Raises:
-        StoreError: it is not.
+        StoreError: it is not; says how to install it.
     """
     if find_spec("obstore") is None:
         raise StoreError(
@@ -210,9 +195,9 @@ def _reason(error: Exception) -> str:
 
 
 def settings_of_files(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return settings of an S3 client that the environment lacks and files have.
+    """Return settings of an S3 client from files, as far as the environment lacks them.
 
-    Files that are not there or mean nothing have none.
+    Missing and invalid files have none.
     """
     profile = environment.get("AWS_PROFILE") or "default"
     home = os.path.expanduser("~/.aws/")

@@ -1,4 +1,4 @@
-"""Opens a store by its name: a daemon's own, or those of many hosts."""
+"""Open a store by its name: that of a daemon, or those of many hosts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def opened(name: str, hosts: Sequence[str] = ()) -> StoreDirectory:
     """Open a store to read it.
 
-    `name` is a directory, its URL, or that of a prefix of a bucket. A bucket is asked for hosts of
-    the patterns `hosts` first.
+    `name` is a directory, its URL, or that of a prefix of a bucket. If any hosts of a bucket match
+    the patterns `hosts`, only these are listed.
 
     Raises:
         StoreError: there is none, or it cannot be used.
@@ -34,7 +34,7 @@ def opened(name: str, hosts: Sequence[str] = ()) -> StoreDirectory:
 
 
 def engine_of(name: str) -> EngineMaker:
-    """Return what makes the engine that somebody names: "local" or spark://HOST:PORT.
+    """Return the maker of an engine by its name: "local" or spark://HOST:PORT.
 
     Raises:
         UsageError: there is no such engine.

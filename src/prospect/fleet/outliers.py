@@ -1,4 +1,4 @@
-"""Which hosts differ from the others in what their time goes to."""
+"""Find hosts whose time goes to other functions than that of the rest."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def outliers(
     compared = outlying(counts, totals["n"].astype(np.int64), wanted.fdr)
     q = adjusted(compared.p.ravel()).reshape(compared.p.shape)
     rows_found, hosts_found = np.nonzero(q <= wanted.fdr)
-    # The surest first; of equally sure ones what differs by more time.
+    # The surest first, then those with the larger difference.
     by_size = np.abs(counts / np.maximum(totals["n"], 1) - compared.usual[:, None])
     place_of_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
     order = np.lexsort(
@@ -140,10 +140,10 @@ def outliers(
 
 
 def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
-    """Return the functions with most samples, and i64[r, h] those of each host.
+    """Return the functions with most samples, and their samples i64[r, h] on each host.
 
-    Only what is compared is told apart by host: all functions of all hosts are more than memory
-    holds, and to add them up takes longer than to read the hits twice.
+    All functions of all hosts do not fit into memory, and adding them up takes longer than reading
+    the hits twice.
     """
     most = max(min(MOST_COMPARED_FUNCTIONS, MOST_CELLS // max(len(hosts), 1)), 1)
     engine = asked.engine

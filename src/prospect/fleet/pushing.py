@@ -1,10 +1,10 @@
-"""A profile → a server that takes profiles: an OpenTelemetry collector, Pyroscope or Parca.
+"""Send a profile to a server: an OpenTelemetry collector, Pyroscope or Parca.
 
-To a collector it goes as OTLP/HTTP with Protocol Buffers: a request is what `render.otlp` makes, as
-``ExportProfilesServiceRequest`` has the layout of ``ProfilesData``. Pyroscope and Parca take JSON
-with labels and a pprof profile in base64. A request is tried twice at most, within a bound; nothing
-is sent on to where an answer leads, and nothing of an answer is shown but how many profiles it
-refuses.
+A collector gets OTLP/HTTP with Protocol Buffers: a request is the output of `render.otlp`, as
+``ExportProfilesServiceRequest`` has the layout of ``ProfilesData``. Pyroscope and Parca get JSON
+with labels and a pprof profile in base64. A request is tried twice at most, within a time bound.
+Redirections are not followed. Messages repeat nothing of an answer but the number of refused
+profiles.
 
 Source: OpenTelemetry Protocol Specification 1.5, "OTLP/HTTP"; `fleet.store_places` has the others'.
 """
@@ -34,21 +34,19 @@ from prospect.render.pprof import PprofRenderer
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from prospect.fleet.store_places import Backend, Endpoint
     from prospect.options import Detail
     from prospect.profile.model import Profile
 
 
-# These may be otherwise the next time.
+# A second try may succeed after these.
 _PASSING = (429, 502, 503, 504)
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _WELL_PACKED = 6
 
 
 class _RefusedError(Exception):
-    """Why a try failed, and whether another one may do."""
+    """The reason of a failed try, and whether another one may succeed."""
 
     def __init__(self, reason: str, *, may_pass: bool) -> None:
         super().__init__(reason)
@@ -56,7 +54,7 @@ class _RefusedError(Exception):
 
 
 def document_for(url: str, profile: Profile, detail: Detail, *, inline: bool = False) -> bytes:
-    """Return a profile as a request to `url` has it; raises as the renderers."""
+    """Return the body of a request that sends a profile to `url`; raises as the renderers."""
     backend = endpoint_of(url).backend
     out = BytesIO()
     renderer = OtlpRenderer if backend is OTLP else PprofRenderer
@@ -79,7 +77,7 @@ def document_for(url: str, profile: Profile, detail: Detail, *, inline: bool = F
 
 
 def push(url: str, document: bytes) -> None:
-    """Send what `document_for` returned; this takes `PUSH_S` at most.
+    """Send the result of `document_for`, in `PUSH_S` at most.
 
     Raises:
         PushError: the server does not take it.
@@ -90,7 +88,7 @@ def push(url: str, document: bytes) -> None:
     def work() -> None:
         failure[:] = _tried(endpoint, gzip.compress(document, _WELL_PACKED))
 
-    # A collector may answer a byte at a time: such a thread is left to itself.
+    # A collector may answer a byte at a time. Nobody waits for such a thread.
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(PUSH_S)
@@ -99,7 +97,7 @@ def push(url: str, document: bytes) -> None:
 
 
 def _tried(endpoint: Endpoint, body: bytes) -> list[str]:
-    """Try twice; return why that failed, nothing if it did not."""
+    """Try twice; return the reason of the failure, an empty list for success."""
     for is_last in (False, True):
         try:
             _post(endpoint, body)
@@ -140,11 +138,11 @@ def _post(endpoint: Endpoint, body: bytes) -> None:
     except TimeoutError:
         raise _RefusedError("it does not answer in time", may_pass=True) from None
     except (OSError, http.client.HTTPException) as error:
-        entry_reason = getattr(error, "reason", None) or error
-        if isinstance(entry_reason, TimeoutError):
+        cause = getattr(error, "reason", None) or error
+        if isinstance(cause, TimeoutError):
             raise _RefusedError("it does not answer in time", may_pass=True) from None
-        said = getattr(entry_reason, "strerror", None) or type(entry_reason).__name__
-        raise _RefusedError(f"it cannot be reached: {said}", may_pass=True) from None
+        text = getattr(cause, "strerror", None) or type(cause).__name__
+        raise _RefusedError(f"it cannot be reached: {text}", may_pass=True) from None
     if endpoint.backend is OTLP and (rejected := _rejected(answer)):
         raise _RefusedError(f"it refuses {rejected} of its profiles", may_pass=False)
 
@@ -160,11 +158,11 @@ def _reason(backend: Backend, status: int) -> str:
     return f"it answers with status {status}"
 
 
-def _own_headers(backend: Backend, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def _own_headers(backend: Backend) -> dict[str, str]:
     """Return the headers that the environment adds, credentials among them."""
     found: dict[str, str] = {}
     for name in backend.variables:
-        for pair in environment.get(name.format("HEADERS"), "").split(","):
+        for pair in os.environ.get(name.format("HEADERS"), "").split(","):
             key, _, value = pair.partition("=")
             key, value = key.strip(), unquote(value.strip())
             if _TOKEN.fullmatch(key) and value.isascii() and value.isprintable():
@@ -173,7 +171,7 @@ def _own_headers(backend: Backend, environment: Mapping[str, str] = os.environ) 
 
 
 def _rejected(answer: bytes) -> int:
-    """Return how many profiles an ``ExportProfilesServiceResponse`` says that it refuses."""
+    """Return the number of profiles that an ``ExportProfilesServiceResponse`` refuses."""
     with suppress(RecordingError):
         for number, _, _, part in fields(answer):
             if number == 1:  # partial_success

@@ -1,7 +1,7 @@
-"""The stores of many hosts in a bucket, read through a directory on this machine.
+"""Read the stores of many hosts in a bucket through a directory on this machine.
 
-The contents of a bucket are untrusted: only names count that a store gives, and a file only if it
-has the bytes that its name says. A file is fetched when it is to be read.
+A file is fetched when a query needs it. The contents of a bucket are untrusted: only names that a
+store can have count, and only files whose content matches the digest in their name.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})\.[a-z]+$")
 
 
 class _OtherContentError(Exception):
-    """The bytes are not those that were listed, or that the name says."""
+    """The content has another size than was listed, or another digest than its name."""
 
 
 class RemoteDirectory(HostsDirectory):
     """Open stores of many hosts in a bucket."""
 
     def __init__(self, place: Place, hosts: Sequence[str] = ()) -> None:
-        """Open a prefix of a bucket; nothing is asked yet.
+        """Open a prefix of a bucket, without a request.
 
-        `hosts` are patterns of the hosts that are wanted, all if none fits.
+        `hosts` are patterns of the wanted hosts; without a match all hosts are.
 
         Raises:
-            StoreError: obstore is not installed, or nothing can be kept on this machine.
+            StoreError: obstore is not installed, or files cannot be kept on this machine.
         """
         self._objects = ObjectStore(place)
         self._hosts = tuple(hosts)
@@ -64,7 +64,7 @@ class RemoteDirectory(HostsDirectory):
         self.path = place.url
 
     def segments(self) -> list[Segment]:
-        """Return the segments of all hosts, as they were listed when this was first asked.
+        """Return the segments of all hosts, as they were at the first call.
 
         Raises:
             StoreError: the bucket cannot be listed.
@@ -90,7 +90,7 @@ class RemoteDirectory(HostsDirectory):
         """Fetch files that are not here yet.
 
         Raises:
-            StoreError: the bucket cannot be read, or there is no room for them.
+            StoreError: the bucket cannot be read, or the files do not fit into the cache.
         """
         missing = []
         for path in dict.fromkeys(paths):
@@ -110,7 +110,7 @@ class RemoteDirectory(HostsDirectory):
                 pass
 
     def close(self) -> None:
-        """Let go of it, and of what is kept nowhere."""
+        """Close it, and remove a temporary directory."""
         super().close()
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
@@ -120,7 +120,7 @@ class RemoteDirectory(HostsDirectory):
         return 0.0
 
     def _all_sizes(self) -> dict[str, int]:
-        hosts = [one for one in self._objects.directories("") if _HOST.fullmatch(one)]
+        hosts = [one for one in self._objects.directories() if _HOST.fullmatch(one)]
         if not hosts:
             raise StoreError(f"{self.path}: no stores of hosts, {HOST_PREFIX}NAME")
         wanted = [
@@ -166,16 +166,12 @@ class RemoteDirectory(HostsDirectory):
             raise _OtherContentError("it is too large")
         count = 0
         with open(part, "xb") as file:
-
-            def take(piece: bytes) -> None:
-                nonlocal count
+            for piece in self._objects.pieces(path):
                 count += len(piece)
                 if count > size:
                     raise _OtherContentError("it is larger than was listed")
                 digest.update(piece)
                 file.write(piece)
-
-            self._objects.fetch(path, take)
         if count < size:
             raise _OtherContentError("it is smaller than was listed")
         named = _DIGEST.search(path)

@@ -1,4 +1,4 @@
-"""Files of buckets that are kept on this machine: those used longest ago go."""
+"""The cache of files of buckets on this machine; the least recently used ones go first."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 VARIABLE = "PROSPECT_FLEET_CACHE"
 _NAME = "buckets"
-# Files used so short ago are in use, maybe by another command.
+# Another command may use files that were used within this time.
 _IN_USE_S = 300.0
 
 
 class KeptObject(NamedTuple):
-    """A file: its path, bytes, and when it was last used, in seconds since 1970."""
+    """A file: its path, its size, and the time of its last use, in seconds since 1970."""
 
     path: str
     size_bytes: int
@@ -37,7 +37,7 @@ class KeptObject(NamedTuple):
 def directory_for(url: str) -> str:
     """Return the directory for files of a bucket, "" if this user keeps none.
 
-    Its name says nothing of the bucket's.
+    Its name is a digest of the bucket's.
     """
     cache = CacheDirectory.of_user()
     if cache is None:
@@ -62,10 +62,10 @@ def base(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def most_bytes(environment: Mapping[str, str] = os.environ) -> int:
-    """Return how much may be kept.
+    """Return the size limit of the cache.
 
     Raises:
-        StoreError: the variable means nothing.
+        StoreError: the variable is invalid.
     """
     text = environment.get(VARIABLE, "")
     try:
@@ -75,7 +75,7 @@ def most_bytes(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def kept(directory: str) -> Iterator[KeptObject]:
-    """Yield all files below a directory; follows no links."""
+    """Yield all files below a directory, without following links."""
     for folder, _, names in os.walk(directory):
         for name in names:
             path = os.path.join(folder, name)
@@ -86,10 +86,10 @@ def kept(directory: str) -> Iterator[KeptObject]:
 
 
 def make_room(directory: str, wanted: Collection[str], new_bytes: int) -> None:
-    """Remove what was used longest ago until something more fits.
+    """Remove the least recently used files until `new_bytes` more fit.
 
     Raises:
-        StoreError: it does not fit.
+        StoreError: they do not fit.
     """
     most = most_bytes()
     files = sorted(kept(directory), key=lambda one: one.used_s)
@@ -110,5 +110,5 @@ def make_room(directory: str, wanted: Collection[str], new_bytes: int) -> None:
 
 
 def clear() -> None:
-    """Remove all of it."""
+    """Remove the whole cache."""
     shutil.rmtree(base(), ignore_errors=True)

@@ -1,13 +1,13 @@
-"""Finished segments of a store → a place of many hosts' stores.
+"""Send finished segments of a store to the stores of many hosts.
 
     TARGET/host=NAME/store=ID/TIER/date=…/STEM.KIND.DIGEST.parquet
 
-A name follows from the host, the store, the windows and the content: what is sent twice is stored
-once. Windows go in the order of their numbers, and a segment's samples last, so that one number
-says what was sent: that of the first window that was not. Another one is for days, which are
-summaries besides their hours. Both are in a file of the store, written after each directory, so
-that a sender that is killed sends little again. A hash of host and hour chooses which hosts send an
-hour, if only a share of them does.
+The name follows from the host, the store, the windows and the content, so a file that is sent twice
+is stored once. Windows are sent in the order of their numbers, and a segment's samples last. So one
+number, that of the first window that was not sent, describes the state; a second number is for
+days, which are summaries besides their hours. A file of the store has both. It is written after
+each directory, so that a killed sender sends little again. If only a share of hosts sends an hour,
+a hash of host and hour selects them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.segments import Segment
 
-    # Returns what a file of a segment is sent as.
+    # Returns the content to send for a segment's file of a kind.
     Contents = Callable[[Segment, str], bytes]
-    from prospect.store.segments import Segment
 
 STATE = "shipped.json"
 _HOUR_S = 3600
@@ -43,11 +42,11 @@ _WHOLE = 1 << 64
 
 
 class Shipment(NamedTuple):
-    """A target for a store's segments, and which of them go there.
+    """A target, and the selection of a store's segments to send.
 
     Attributes:
-        share: of hosts that send an hour.
-        everything: whether the hour that is not over is sent too.
+        share: the share of hosts that send an hour.
+        everything: whether to send the current hour too.
     """
 
     url: str
@@ -61,8 +60,8 @@ class Waiting(NamedTuple):
 
     Attributes:
         segments: in the order of their windows.
-        size_bytes: of their files.
-        oldest_s: when the first of them began, in seconds since 1970; 0 for none.
+        size_bytes: the size of their files.
+        oldest_s: the begin of the first, in seconds since 1970; 0 for none.
     """
 
     segments: list[Segment]
@@ -71,31 +70,31 @@ class Waiting(NamedTuple):
 
 
 class SentBefore(NamedTuple):
-    """The numbers of the first windows that were not sent, in segments finer than days, in days."""
+    """The number of the first window that was not sent, in finer segments and in days."""
 
     next: int = 0
     day: int = 0
 
-    def of(self, segment: Segment) -> int:
-        """Return the number that holds for a segment's tier."""
-        return self.day if segment.tier == DAY else self.next
+    def has(self, segment: Segment) -> bool:
+        """Whether a segment was sent."""
+        return segment.last < (self.day if segment.tier == DAY else self.next)
 
     def after(self, segment: Segment) -> SentBefore:
-        """Return what holds once a segment is sent."""
+        """Return the state after a segment is sent."""
         number = segment.last + 1
         return self._replace(day=number) if segment.tier == DAY else self._replace(next=number)
 
 
 class GoneError(Exception):
-    """A segment was removed while it was to be sent."""
+    """A segment was removed before it was sent."""
 
 
 class DamagedError(Exception):
-    """A segment cannot be made what is to be sent; no reader could use it."""
+    """A segment is too damaged to be sent."""
 
 
 def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
-    """Find what is to be sent.
+    """Find the segments to send.
 
     Raises:
         StoreError: the store cannot be read.
@@ -105,15 +104,14 @@ def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
     found = [
         one
         for one in _to_send(store, shipment)
-        if one.last >= state.of(one)
-        and (shipment.everything or one.begin_s // _HOUR_S != this_hour)
+        if not state.has(one) and (shipment.everything or one.begin_s // _HOUR_S != this_hour)
     ]
     size = sum(map(store.size_bytes, found))
     return Waiting(found, size, min((one.begin_s for one in found), default=0))
 
 
 def _to_send(store: StoreDirectory, shipment: Shipment) -> list[Segment]:
-    """Return what a store has that is sent, now or before."""
+    """Return the segments of a store that are sent at any time."""
     every = store.segments()
     segments = [one for one in coarsest(every, fine=True) if one.tier != DAY]
     segments += sorted((one for one in every if one.tier == DAY), key=lambda one: one.first)
@@ -131,7 +129,7 @@ def send(
 
     Raises:
         StoreError: the target does not take one; those before it are sent.
-        GoneError: one was removed meanwhile.
+        GoneError: one was removed in the meantime.
     """
     url = shipment.url
     place = place_in_target(store, shipment.host)
@@ -152,12 +150,12 @@ def send(
 
 
 def send_segment(target: Target, segment: Segment, content: Contents) -> int:
-    """Send the files of a segment, that which makes it whole last; return their bytes.
+    """Send the files of a segment, last the one that makes it whole; return their bytes.
 
     Raises:
         StoreError: the target does not take one.
-        GoneError: it is not there.
-        DamagedError: `content` says so.
+        GoneError: the segment is not there.
+        DamagedError: `content` raises it.
     """
     total = 0
     for path, data in _objects(segment, content):
@@ -176,7 +174,7 @@ def _objects(segment: Segment, content: Contents) -> Iterator[tuple[str, bytes]]
     Raises:
         StoreError: a file cannot be read.
         GoneError: the segment is not there.
-        DamagedError: `content` says so.
+        DamagedError: `content` raises it.
     """
     here = segment._replace(place="")
     for kind in KINDS:
@@ -185,7 +183,7 @@ def _objects(segment: Segment, content: Contents) -> Iterator[tuple[str, bytes]]
         except FileNotFoundError:
             if kind == SAMPLES:
                 raise GoneError from None
-            continue  # its names are in the file of an earlier one
+            continue  # an earlier segment has its names
         except OSError as error:
             raise StoreError(f"{here.path(kind)}: {error.strerror}") from None
         digest = blake2b(data, digest_size=DIGEST_DIGITS // 2).hexdigest()
@@ -195,14 +193,14 @@ def _objects(segment: Segment, content: Contents) -> Iterator[tuple[str, bytes]]
 def send_damaged(
     store: StoreDirectory, target: Target, shipment: Shipment, content: Contents
 ) -> int:
-    """Send segments again if the target has lost a file of them or a part; return the bytes.
+    """Send segments again if the target has lost all or part of a file; return the bytes.
 
     Raises:
         StoreError: the target does not answer, or does not take a file.
     """
     state, place, size = sent_before(store, shipment.url), place_in_target(store, shipment.host), 0
     for one in _to_send(store, shipment):
-        if one.last < state.of(one):
+        if state.has(one):
             with suppress(GoneError, DamagedError):
                 placed = one._replace(place=place)
                 if any(
@@ -214,7 +212,7 @@ def send_damaged(
 
 
 def whole_file(store: StoreDirectory) -> Contents:
-    """Return what reads the files of a store's segments as they are."""
+    """Return the `Contents` that are the files of a store's segments."""
 
     def content(segment: Segment, kind: str) -> bytes:
         data = store.read_bytes(segment.path(kind), LARGEST_SENT_BYTES + 1)
@@ -226,21 +224,21 @@ def whole_file(store: StoreDirectory) -> Contents:
 
 
 def place_in_target(store: StoreDirectory, host: str) -> str:
-    """Return the directory that a host's store has among those of many hosts."""
-    # A machine of the same name, or a store that was begun again, numbers other windows alike.
-    # Those of a copy are the same ones, from any sender.
+    """Return the directory of a host's store among those of many hosts."""
+    # Machines of the same name, and a new store, reuse the numbers of windows. A copy of a store
+    # has the same windows, whichever machine sends it.
     made_on = store.made_on or this_machine()
     number = blake2b(f"{store.made_at!r}\0{made_on}".encode(), digest_size=8).hexdigest()
     return f"{HOST_PREFIX}{quote(host, safe='')}/{STORE_PREFIX}{number}"
 
 
 def host_name() -> str:
-    """Return what this machine calls itself, which need not be the host of a store that is here."""
+    """Return this machine's name; a store on it may be about another host."""
     return os.uname().nodename
 
 
 def sent_before(store: StoreDirectory, url: str) -> SentBefore:
-    """Return what was sent to a target."""
+    """Return the state of sending to a target."""
     try:
         state = json.loads(store.read_bytes(STATE, MOST_STATE_BYTES))
         if state["url"] == url:
@@ -256,10 +254,10 @@ def _remember(store: StoreDirectory, url: str, state: SentBefore) -> None:
 
 
 def is_chosen(segment: Segment, host: str, share: float) -> bool:
-    """Whether a host sends a segment: as a hash of host and hour says, the same for everybody."""
+    """Whether a host sends a segment, by a hash of host and hour."""
     if share >= 1:
         return True
-    if segment.tier == DAY:  # of many hours
+    if segment.tier == DAY:  # it has many hours
         return False
     words = f"{host}\0{segment.begin_s // _HOUR_S}".encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "little") < share * _WHOLE

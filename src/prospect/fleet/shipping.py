@@ -1,13 +1,12 @@
-"""All that waits in a store → a place of many hosts' stores, once.
+"""Send all waiting segments of a store to the stores of many hosts.
 
 If only a share p of hosts sends an hour, each represents 1/p of them (Horvitz and Thompson, J. Am.
-Stat. Assoc. 47 (1952)): the sums of periods are divided by p, which the segment's head says, too.
-Numbers of samples and the accounting of windows stay as they were counted.
+Stat. Assoc. 47 (1952)): the sums of periods are divided by p, and the segment's head has p. The
+numbers of samples and the accounting of windows do not change.
 
-Retention goes by age and bytes, whatever was sent: a target that is away costs the disk no more
-than the store may have. The accounting of windows that are removed unsent stays, a few KB a window,
-until it is sent, with every sample counted as lost: so readers of the target do not take a host
-that lost an hour for one that was idle.
+Retention ignores what was sent, so an unreachable target does not fill the disk. The accounting of
+windows that are removed unsent stays, a few KB a window, until it is sent with every sample counted
+as lost. So a host that lost an hour does not look idle.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from prospect.fleet.fleet_limits import MOST_ASIDE, MOST_LOOKS, MOST_LOST_BYTES,
 from prospect.fleet.sending import (
     DamagedError,
     GoneError,
-    Shipment,
     host_name,
     place_in_target,
     send,
@@ -46,14 +44,13 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
 
 FOLDER = "unsent"
-_ASIDE_MEMORY = "128MB"
 _MEMORY = "128MB"
 _MADE = "unsent/weighted.made"
 _WEIGHING_MEMORY = "256MB"
 
 
 def set_aside(store: StoreDirectory, segment: Segment) -> None:
-    """Keep the accounting of a segment that is removed unsent; takes no space on a full disk."""
+    """Keep the accounting of a segment that is removed unsent; needs no space on a full disk."""
     aside = accounting_aside(store)
     with suppress(OSError):
         for one in aside[: max(len(aside) + 1 - MOST_ASIDE, 0)]:
@@ -62,7 +59,7 @@ def set_aside(store: StoreDirectory, segment: Segment) -> None:
 
 
 def accounting_aside(store: StoreDirectory) -> list[Segment]:
-    """Return the segments whose accounting waits to be sent, by their windows' numbers."""
+    """Return the removed segments whose accounting was not sent, in the order of their windows."""
     with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
         stems = [entry.name.removesuffix(f".{COVERAGE}{SUFFIX}") for entry in entries]
         found = (segment_of(MINUTE, f"{stem}.{SAMPLES}{SUFFIX}") for stem in stems)
@@ -71,7 +68,7 @@ def accounting_aside(store: StoreDirectory) -> list[Segment]:
 
 
 def clean_aside(store: StoreDirectory) -> None:
-    """Remove what a sender that was killed has left unfinished."""
+    """Remove the unfinished files of a killed sender."""
     with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
         for entry in entries:
             is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > UNFINISHED_S
@@ -80,11 +77,11 @@ def clean_aside(store: StoreDirectory) -> None:
 
 
 def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
-    """Send what is aside, as segments without samples; return how many windows that is.
+    """Send the accounting that is aside as segments without samples; return their windows.
 
     Raises:
         StoreError: the target does not take one, or DuckDB is not installed.
-        OSError: the disk has no room for them.
+        OSError: the disk is full.
     """
     aside = accounting_aside(store)
     if not aside:
@@ -92,14 +89,14 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     from prospect.records import replace  # noqa: PLC0415 - only if there is any
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
-    with closing(Engine(store, memory=_ASIDE_MEMORY)) as engine:
+    with closing(Engine(store, memory=_MEMORY)) as engine:
         head = latest_head(store, engine)
         if head is None:
             return 0
         head, windows = replace(head, host_share=shipment.share), 0
         place = place_in_target(store, shipment.host)
         for run in _runs(aside):
-            with suppress(EngineError):  # one that is damaged says nothing
+            with suppress(EngineError):  # a damaged one is lost
                 windows += _send_run(
                     store, target, engine, head, [one._replace(place=place) for one in run]
                 )
@@ -109,7 +106,7 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
 
 
 def _runs(segments: list[Segment]) -> list[list[Segment]]:
-    """Return segments that follow each other in one session and hour together."""
+    """Return the runs of consecutive segments of one session and hour."""
     runs: list[list[Segment]] = []
     for one in segments:
         last = runs[-1][-1] if runs else None
@@ -127,7 +124,7 @@ def _runs(segments: list[Segment]) -> list[list[Segment]]:
 def _send_run(
     store: StoreDirectory, target: Target, engine: Engine, head: Head, run: list[Segment]
 ) -> int:
-    """Make one segment of several, without samples, and send it; return how many windows."""
+    """Make one segment of several, without samples, and send it; return its number of windows."""
     from prospect.store.file_schema import COLUMNS, ORDER  # noqa: PLC0415 - after the engine
     from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - after the engine
 
@@ -165,7 +162,7 @@ def _send_run(
 
 
 def latest_head(store: StoreDirectory, engine: Engine) -> Head | None:
-    """Return the head of the latest segment that is whole, None for none."""
+    """Return the head of the latest undamaged segment, None for none."""
     from prospect.store.segment_reading import checked  # noqa: PLC0415 - after the engine
 
     for one in sorted(store.segments(), key=lambda one: one.begin_s, reverse=True):
@@ -182,9 +179,9 @@ class Shipped(NamedTuple):
     """The result of sending.
 
     Attributes:
-        sent_bytes: that the target has taken.
-        lost_windows: of which only the accounting was left to send.
-        complaint: why the rest waits, "" if nothing does.
+        sent_bytes: the bytes that the target has taken.
+        lost_windows: the windows of which only the accounting was left to send.
+        complaint: the reason why the rest waits, "" if nothing does.
     """
 
     sent_bytes: int
@@ -195,11 +192,10 @@ class Shipped(NamedTuple):
 def ship(
     store: StoreDirectory, shipment: Shipment, now_s: float, *, checks_sent: bool = False
 ) -> Shipped:
-    """Send what waits, as far as the target takes it.
+    """Send the waiting segments, as far as the target takes them.
 
-    Without a host in `shipment`, that of the latest segment counts, as a store may have been made
-    on another machine. `checks_sent`: whether the target is asked for each file that was sent
-    before.
+    If `shipment` has no host, that of the latest segment counts: another machine may have made the
+    store. `checks_sent`: whether to check each file at the target that was sent before.
     """
     size = lost = 0
     try:
@@ -238,7 +234,7 @@ def _host_of(store: StoreDirectory) -> str:
 
 @contextmanager
 def contents_to_send(store: StoreDirectory, share: float) -> Iterator[Contents]:
-    """Yield what returns the files of segments as they are sent.
+    """Yield the `Contents` of segments for a share of hosts.
 
     Raises:
         StoreError: DuckDB is not installed.

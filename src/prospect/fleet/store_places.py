@@ -1,11 +1,10 @@
-"""Names of places: a directory of stores, its URL, a prefix of an S3 bucket, or a collector.
+"""Parse names of places: a directory of stores, its URL, a prefix of an S3 bucket, or a collector.
 
-A URL is shown in messages and lists of processes: one that carries a password is refused, and
-neither it nor what could be a part of it is repeated. Options are read with this module: it is
-cheap to import.
+Messages and lists of processes show URLs. So a URL with a password is refused, and the refusal does
+not repeat it. Option parsing imports this module, so it is cheap to import.
 
 Source: "OpenTelemetry Protocol Exporter", the variables OTEL_EXPORTER_OTLP_HEADERS and _INSECURE
-and their forms for profiles, whose path is of their state of development; Pyroscope's server API,
+and their forms for profiles, whose path has their state of development; Pyroscope's server API,
 ``push.v1.PusherService/Push`` as a Connect request; Parca's ``ProfileStoreService.WriteRaw``
 (``parca/profilestore/v1alpha1/profilestore.proto``), which its gateway has below ``/api``.
 """
@@ -31,12 +30,12 @@ _QUERY = re.compile(r"(?<=://)([^\s?#]*)[?#]\S*")
 
 
 class Place(NamedTuple):
-    """Where stores are.
+    """A place of stores.
 
     Attributes:
         scheme: `FILE` or `S3`.
-        bucket: of S3, else "".
-        path: of a directory; in a bucket the prefix, without a slash at its ends.
+        bucket: the bucket of S3, else "".
+        path: the directory, or the prefix in a bucket, without a slash at its ends.
     """
 
     scheme: str
@@ -52,10 +51,10 @@ class Place(NamedTuple):
 
 
 def place_of(name: str) -> Place:
-    """Read what somebody names.
+    """Parse the name of a place of stores.
 
     Raises:
-        StoreError: it is a URL of something else, or one that carries credentials.
+        StoreError: it is a URL of something else, or has credentials.
     """
     scheme, colon, rest = name.partition("://")
     if not colon or "/" in scheme:
@@ -73,10 +72,10 @@ def place_of(name: str) -> Place:
 
 
 def refuse_credentials(url: str) -> None:
-    """Refuse a URL with a user, a password, or a query, which may hold such things.
+    """Refuse a URL with a user, a password, or a query, which may have credentials.
 
     Raises:
-        StoreError: it has one; does not repeat it.
+        StoreError: it has one; the message does not repeat it.
     """
     rest = url.partition("://")[2]
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
@@ -88,7 +87,7 @@ def refuse_credentials(url: str) -> None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL leads to this machine, by its address or the name localhost."""
+    """Whether a URL is of this machine, by its address or the name localhost."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -97,7 +96,7 @@ def is_loopback(url: str) -> bool:
 
 
 def without_credentials(text: str) -> str:
-    """Return text without what URLs in it may carry of users, passwords and queries.
+    """Return text without the users, passwords and queries of URLs in it.
 
     >>> without_credentials("s3://me:secret@b/p: no, http://h/x?key=1")
     's3://...@b/p: no, http://h/x?...'
@@ -113,9 +112,9 @@ class Backend(NamedTuple):
     """A kind of server that takes profiles.
 
     Attributes:
-        scheme: what its URLs have in front of "http"; "" for none.
-        path: where it takes them.
-        variables: of the environment, with "HEADERS" and "INSECURE" in their place; later ones win.
+        scheme: the prefix of its URLs before "http"; "" for none.
+        path: the path of its URL that takes profiles.
+        variables: of the environment, with "{}" for "HEADERS" or "INSECURE"; later ones win.
     """
 
     scheme: str
@@ -137,17 +136,17 @@ _BACKENDS = (PYROSCOPE, PARCA, OTLP)  # the one without its own scheme last
 
 
 class Endpoint(NamedTuple):
-    """Where profiles go."""
+    """A server that takes profiles, and its URL."""
 
     backend: Backend
     url: str
 
 
 def endpoint_of(url: str, environment: Mapping[str, str] = os.environ) -> Endpoint:
-    """Return where profiles go, of the URL that a person gives.
+    """Parse the URL of a server that takes profiles.
 
     Raises:
-        PushError: it is no such URL, carries credentials, or would carry profiles in the clear.
+        PushError: it is no such URL, has credentials, or would send profiles unencrypted.
     """
     try:
         refuse_credentials(url)

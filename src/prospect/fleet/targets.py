@@ -12,36 +12,32 @@ from prospect.store.directory import StoreDirectory
 
 
 class Target(Protocol):
-    """A place that takes files by path.
-
-    Attributes:
-        url: what it is called in messages.
-    """
+    """A place that takes files by path; messages call it `url`."""
 
     url: str
 
     def put(self, path: str, content: bytes) -> None:
-        """Store a file, whole or not at all, instead of one of its name.
+        """Store a file, whole or not at all, and replace one of the same name.
 
         Raises:
-            StoreError: it is not taken.
+            StoreError: the target does not take it.
         """
 
     def size(self, path: str) -> int:
-        """Return the bytes of a file, -1 for none, -2 if that may not be asked.
+        """Return the bytes of a file, -1 for none, -2 for a user who may only write.
 
         Raises:
-            StoreError: there is no answer.
+            StoreError: the target does not answer.
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 class TargetDirectory(StoreDirectory):
     """A directory that many hosts send to; it belongs to the sender, and follows no links.
 
-    It is never made: if a file system is not mounted, its mount point is not what was meant.
+    It is never made: it may be on a file system that is not mounted.
     """
 
     def __init__(self, path: str) -> None:
@@ -56,7 +52,7 @@ class TargetDirectory(StoreDirectory):
         super().__init__(path)
 
     def put(self, path: str, content: bytes) -> None:
-        """Store a file, as `Target` has it."""
+        """See `Target`."""
         try:
             self.write_bytes(path, content)
         except OSError as error:
@@ -69,15 +65,15 @@ class TargetDirectory(StoreDirectory):
         return -1
 
     def _open_format(self, *, create: bool) -> float:
-        del create  # of many hosts' stores nothing says a version
+        del create  # stores of many hosts have no version
         return 0.0
 
 
 def check_target(url: str) -> None:
-    """See that something could be sent to what somebody names, without asking it.
+    """Check the name of a target, without a request to it.
 
     Raises:
-        StoreError: it is no such place, or what it needs is not installed.
+        StoreError: it is no such place, or a package for it is not installed.
     """
     place = place_of(url)
     if place.scheme != FILE:
@@ -87,7 +83,7 @@ def check_target(url: str) -> None:
 
 
 def target_of(url: str) -> Target:
-    """Open what somebody names to send to.
+    """Open a target by its name.
 
     Raises:
         StoreError: it is no such place, or cannot be used.

@@ -1,10 +1,10 @@
-"""Which functions take the time of all hosts, and how sure that is.
+"""Find the functions that take most time of all hosts, with error bars.
 
-Sums of whole days are read instead of hosts' stores if there are any. The hosts of a day's function
-are not kept. So the error bars of several days are those of the worst case, that hosts which had
-more of it one day had more of it on all: the square of a sum of m numbers is at most m times the
-sum of their squares (Cauchy and Schwarz). Those of one day are exact. The number of hosts of
-several days is estimated from sketches.
+Sums of whole days are read instead of hosts' stores if there are any. They do not have the single
+hosts. So the error bars of several days assume the worst case, that the same hosts have more of a
+function on all days: the square of a sum of m numbers is at most m times the sum of their squares
+(Cauchy and Schwarz). The error bars of one day are exact. The number of hosts of several days is
+estimated from sketches.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
 
-# Sums of all hosts are told apart by these.
+# Sums of all hosts have these keys.
 _WORDS = {"service", "symbol", "lib-image"}
 _US = 10**6
 _THREADS = 2
+_MOST_SERVICES = 3
 _TYPED = ", ".join(f'"{one}"::{kind} AS "{one}"' for one, kind in FUNCTIONS_COLUMNS.items())
 
 
@@ -55,7 +56,7 @@ class Kept(NamedTuple):
     Attributes:
         days: the oldest first.
         remarks: a sentence for each thing that is left out.
-        any_live: whether hosts' stores have more of what was asked for.
+        any_live: whether hosts' stores have more of the chosen part.
     """
 
     days: list[KeptDay]
@@ -67,26 +68,21 @@ class Summed(NamedTuple):
     """Sums of all hosts.
 
     Attributes:
-        rows: path, name, samples, on how many hosts, of each function; those with most time first.
-        sums: of these.
-        samples, weight: of all that was chosen.
-        functions: how many there are.
-        hosts_hit: how many hosts had any.
-        accounting: what was measured of each host.
-        heads: of what was read, the latest last.
+        rows: path, name, samples and number of hosts of each function, those with most time first.
+        sums: the sums of `rows`, and of all chosen hits.
+        functions: the number of all functions.
+        accounting: the accounting of each host.
+        heads: the heads of all segments, the latest last.
         remarks: a sentence for each thing that is estimated, or left out.
-        services: name, samples, on how many hosts, of the first services; none where sums of days
-            are read.
-        service_sums: of these; None for none.
-        every_service: how many there are.
+        services: name, samples and number of hosts of the first services; none if sums of days
+            were read.
+        service_sums: the sums of `services`; None for none.
+        every_service: the number of all services.
     """
 
     rows: list[tuple[str, str, int, int]]
     sums: ClusterSums
-    samples: int
-    weight: int
     functions: int
-    hosts_hit: int
     accounting: list[HostAccounting]
     heads: list[Head]
     remarks: list[str]
@@ -97,7 +93,7 @@ class Summed(NamedTuple):
 
 @contextmanager
 def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
-    """Find the days to be read; while the block runs, the store has no window of them."""
+    """Find the days to read. While the block runs, the store leaves their windows out."""
     if not isinstance(store, HostsDirectory) or not store.kept_files():
         yield Kept([], [], any_live=True)
         return
@@ -106,19 +102,19 @@ def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
     for each in store.segments():
         of_days.setdefault(each.begin_s // DAY_S, []).append(each)
     span = chosen.since_us, chosen.until_us
-    is_told = not chosen.numbers and chosen.texts.keys() <= _WORDS
+    has_words = not chosen.numbers and chosen.texts.keys() <= _WORDS
     days, unread = [], []
     for one in every:
         if one.end_s * _US <= span[0] or one.begin_s * _US >= span[1]:
             continue
         own = of_days.get(one.begin_s // DAY_S, [])
-        # Hosts that sent more of what a part of is in the day are read themselves.
+        # A segment may have more windows than the day: then the hosts are read instead.
         is_cut = any(
             one.ranges.meets(each) and not one.ranges.has(each)
             for each in (ranges_of([part]) for part in own)
         )
         is_within = span[0] <= one.begin_s * _US and one.end_s * _US <= span[1]
-        if is_told and is_within and not is_cut:
+        if has_words and is_within and not is_cut:
             days.append(one)
         elif not ranges_of(own).has(one.ranges):
             unread.append(one)
@@ -158,11 +154,11 @@ def summed_with_days(
     kept: Kept,
     rows: int,
 ) -> Summed:
-    """Add up days of all hosts, and what hosts' stores have besides.
+    """Add up days of all hosts, and the rest of the hosts' stores.
 
     Raises:
         StoreError: a store cannot be read.
-        EngineError: a day cannot.
+        EngineError: a day cannot be read.
     """
     remarks, heads = list(kept.remarks), [one.head for one in kept.days]
     with closing(Engine(store, threads=_THREADS)) as engine:
@@ -179,11 +175,17 @@ def summed_with_days(
                         " another rate were sampled then; give since: and until: to see it."
                     )
                 remarks += asked.part.remarks
-        found, total = pieces.rows(chosen, rows), pieces.total()
+        found = pieces.rows(chosen, rows)
+        n, w, hosts_hit, squares = pieces.total()
     times, accounting = pieces.most_times, by_host(pieces.accounting)
-    remarks.append(_of_days(kept.days, times))
+    remark = f"{pluralize(len(kept.days), 'day')} as sums of all hosts"
+    if times > 1:
+        remark += (
+            ": ± is that of the worst case, and numbers of hosts are estimates"
+            f" (± {200 * STANDARD_ERROR:.0f} %)"
+        )
+    remarks.append(f"{remark}.")
     every = len(accounting)
-    n, w, hosts_hit, squares, _ = total
     sums = ClusterSums(
         of_rows=found["w"].astype(np.float64),
         squares=found["squares"] * times,
@@ -204,10 +206,7 @@ def summed_with_days(
             )
         ),
         sums=sums,
-        samples=n,
-        weight=w,
         functions=int(found["every"][0]) if len(found["every"]) else 0,
-        hosts_hit=min(hosts_hit, every),
         accounting=accounting,
         heads=heads,
         remarks=remarks,
@@ -218,7 +217,7 @@ class _Pieces:
     """Sums of all hosts that are read together.
 
     Attributes:
-        accounting: what was measured of each host, by piece.
+        accounting: the accounting of each host, by piece.
     """
 
     def __init__(
@@ -229,14 +228,18 @@ class _Pieces:
         self._times: list[int] = []
         self.accounting: list[list[HostAccounting]] = []
         services = chosen.texts.get("service")
-        level, self._parameters = ("is_all", []) if services is None else _of_services(services)
+        level = "is_all"
+        parameters: list[Any] = []
+        if services is not None:
+            condition, parameters = fits_one_of("service", services)
+            level = f"NOT is_all AND {condition}"
         named = ", ".join(f'"{name}"' for name in HOSTS_COLUMNS)
         for number, day in enumerate(days):
             functions, hosts = (store.root + day.file(kind) for kind in ("functions", "hosts"))
             engine.keep(
                 f"piece_{number}",
                 f"SELECT {_TYPED} FROM read_parquet(?) WHERE {level}",
-                [functions, *self._parameters],
+                [functions, *parameters],
             )
             ((several,),) = engine.rows(
                 f"SELECT count(DISTINCT service) FROM piece_{number} WHERE is_total"
@@ -250,7 +253,7 @@ class _Pieces:
             )
 
     def add_live(self, columns: dict[str, Any], accounting: list[HostAccounting]) -> None:
-        """Add what hosts' stores have, of all services that were chosen."""
+        """Add the sums of hosts' stores, of all chosen services."""
         self._engine.register("live", columns)
         number = len(self._times)
         self._engine.keep(f"piece_{number}", f"SELECT {_TYPED} FROM live WHERE is_all")
@@ -259,21 +262,21 @@ class _Pieces:
 
     @property
     def most_times(self) -> int:
-        """The most numbers that a host's sum consists of."""
+        """The largest number of terms of a host's sum."""
         counts: Counter[str] = Counter()
         for times, accounting in zip(self._times, self.accounting, strict=True):
             for one in accounting:
                 counts[one.host] += times
         return max(counts.values(), default=1)
 
-    def total(self) -> tuple[int, int, int, float, int]:
-        """Return sums of all that was chosen: samples, periods, hosts, squares, pieces."""
+    def total(self) -> tuple[int, int, int, float]:
+        """Return the sums of all chosen hits: samples, periods, hosts, squares."""
         found = self._engine.columns(self._query("is_total", "true"))
         hosts = _hosts(found, sum(map(len, self.accounting)))
         if not hosts:
-            return 0, 0, 0, 0.0, 0
-        first = {name: column[0].item() for name, column in found.items() if name != "path"}
-        return first["n"], int(first["w"]), hosts[0], first["squares"], first["pieces"]
+            return 0, 0, 0, 0.0
+        n, w, squares = (found[name][0].item() for name in ("n", "w", "squares"))
+        return n, int(w), hosts[0], squares
 
     def rows(self, chosen: Specification, rows: int) -> dict[str, Any]:
         """Return the functions with most time."""
@@ -298,30 +301,12 @@ class _Pieces:
         )
 
 
-def _of_services(patterns: tuple[str, ...]) -> tuple[str, list[Any]]:
-    condition, parameters = fits_one_of("service", patterns)
-    return f"NOT is_all AND {condition}", parameters
-
-
 def _hosts(found: dict[str, Any], every: int) -> list[int]:
-    """Return on how many hosts rows were: known of one piece, else estimated."""
+    """Return the number of hosts of each row, exact for one piece, else estimated."""
     sketches = np.stack([found[name].astype(np.int64) for name in SKETCH], axis=1)
     most = np.minimum(found["all_hosts"], every)
     counts = np.clip(np.rint(estimated(sketches)).astype(np.int64), found["most"], most)
     return [int(one) for one in np.where(found["pieces"] == 1, found["most"], counts)]
-
-
-def _of_days(days: list[KeptDay], times: int) -> str:
-    sentence = f"{pluralize(len(days), 'day')} as sums of all hosts"
-    if times == 1:
-        return f"{sentence}."
-    return (
-        f"{sentence}: ± is that of the worst case, and numbers of hosts are estimates"
-        f" (± {200 * STANDARD_ERROR:.0f} %)."
-    )
-
-
-_MOST_SERVICES = 3
 
 
 class TopRow(NamedTuple):
@@ -369,7 +354,7 @@ class TopService(NamedTuple):
 
 
 class MeasuredTime(NamedTuple):
-    """How much of the time of hosts was measured.
+    """The measured part of the hosts' time.
 
     Attributes:
         begin_us, end_us: begin and end of all windows, in microseconds since 1970.
@@ -396,7 +381,7 @@ class Top(Record):
         cpus: the number of CPUs of the hosts.
         busy_cpus: how many of the CPUs were busy with the chosen samples, on average.
         samples: the number of samples that were chosen.
-        measured: how much of these hosts' time was measured.
+        measured: the measured part of these hosts' time.
         remarks: a sentence for each part that is left out.
     """
 
@@ -443,7 +428,7 @@ def _summed(
     make_engine: EngineMaker,
     wanted: Wanted,
 ) -> Summed:
-    """Add up what hosts' stores have."""
+    """Add up hits of the hosts' stores."""
     with question(store, chosen, make_engine, by_name=True) as asked:
         busy = keep_hits(asked, wanted.announce)
         accounting = accounting_of(asked)
@@ -469,10 +454,7 @@ def _summed(
     return Summed(
         rows=[(path, name, n, hosts) for path, name, n, _, hosts, *_ in found],
         sums=sums,
-        samples=busy.samples,
-        weight=busy.weight,
         functions=found[0][7] if found else 0,
-        hosts_hit=busy.hosts,
         accounting=accounting,
         heads=heads,
         remarks=remarks,
@@ -490,42 +472,40 @@ def _services(found: Summed, busy_cpus: float) -> list[TopService]:
     """Return the first services, if there are several."""
     if found.service_sums is None or found.every_service < 2:
         return []
-    shares = shares_of(found.service_sums)
+    shares = (one.tolist() for one in shares_of(found.service_sums))
     return [
         TopService(name, share, low, high, share * busy_cpus, hosts, n)
-        for (name, n, hosts), share, low, high in zip(
-            found.services, *(one.tolist() for one in shares), strict=True
-        )
+        for (name, n, hosts), share, low, high in zip(found.services, *shares, strict=True)
     ]
 
 
 def _top(found: Summed) -> Top:
-    shares = shares_of(found.sums)
     event, accounting = found.heads[-1].events[0], found.accounting
     # Sums of periods are for all hosts, also if only a share of them sent.
     share_of_hosts = min(head.host_share for head in found.heads)
-    # Lost and missing ticks are neither busy nor idle time: what CPUs did then is not known.
+    # Lost and missing ticks are neither busy nor idle time.
     known_s = (
         sum(one.measured_s * one.cpus * _known_share([one]) for one in accounting) / share_of_hosts
     )
     cpus = sum(one.cpus for one in accounting)
-    seconds = found.weight * event.seconds_per_period or found.samples * event.seconds_per_hit
+    sums = found.sums
+    seconds = sums.total * event.seconds_per_period or sums.samples * event.seconds_per_hit
     busy_cpus = seconds / known_s * cpus if known_s else 0.0
     return Top(
         rows=[
             TopRow(name, path, share, low, high, share * busy_cpus, hosts, n)
             for (path, name, n, hosts), share, low, high in zip(
-                found.rows, *(one.tolist() for one in shares), strict=True
+                found.rows, *(one.tolist() for one in shares_of(sums)), strict=True
             )
         ],
         services=_services(found, busy_cpus),
         every_service=found.every_service,
         functions=found.functions,
         hosts=len(accounting),
-        hosts_hit=found.hosts_hit,
+        hosts_hit=sums.hosts,
         cpus=cpus,
         busy_cpus=busy_cpus,
-        samples=found.samples,
+        samples=sums.samples,
         measured=_measured(accounting),
         remarks=[*share_remarks(found.heads), *found.remarks],
     )

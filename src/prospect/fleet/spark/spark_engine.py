@@ -1,8 +1,8 @@
 """Spark as the engine of queries: `store.tables.Queries` on a standalone cluster.
 
-Files are found, and their heads read, here; Spark's workers read the columns, below the same path.
-Numbers of 64 bits without a sign are decimals there, for Spark has no others.
-Queries in DuckDB's dialect become Spark's or ClickHouse's.
+This process finds the files and reads their heads; Spark's workers read the columns, below the same
+path. Unsigned 64-bit numbers are decimals, as Spark has no such type. Queries in DuckDB's dialect
+are translated to Spark's or ClickHouse's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def translated(query: str, dialect: str = SPARK) -> str:
     """Return a query in another dialect.
 
     Raises:
-        EngineError: it is no SQL that this dialect has.
+        EngineError: it has no translation.
     """
     try:
         tree = sqlglot.parse_one(query, read="duckdb")
@@ -54,7 +54,7 @@ def translated(query: str, dialect: str = SPARK) -> str:
 
 
 def _refuse_java(tree: exp.Expression) -> None:
-    """Refuse functions of Spark that call any method of Java, and tables that are files.
+    """Refuse functions of Spark that call Java methods, and tables that are files.
 
     Raises:
         EngineError: there is one.
@@ -70,7 +70,7 @@ def _refuse_java(tree: exp.Expression) -> None:
 def _keep_duplicates(tree: exp.Expression) -> None:
     """Make each UNION of a recursive query UNION ALL; remove duplicates from its result.
 
-    Spark has no other recursion: what this adds are the callers that several stacks have.
+    Spark has no other recursion. The duplicates are the callers that several stacks share.
     """
     for clause in tree.find_all(exp.With):
         if not clause.recursive:
@@ -98,7 +98,7 @@ _TYPES = {
     "UBIGINT": "DECIMAL(20, 0)",
     "BOOLEAN": "BOOLEAN",
 }
-# Spark takes these in a path for patterns, or for the end of one, and reads files twice.
+# Spark takes paths with these for patterns, or for several paths, and reads files twice.
 _PATTERN = re.compile(r"[\[\]{}*?;,\\]")
 _UNSIGNED = {
     name for columns in COLUMNS.values() for name, type_ in columns.items() if type_ == "UBIGINT"
@@ -108,12 +108,12 @@ _UNSIGNED = {
 class SparkEngine:
     """Tables of one part of a store, on a cluster."""
 
-    most_rows: int | None = None  # what does not fit in memory it writes to disk
+    most_rows: int | None = None  # it writes to disk what does not fit into memory
 
     def __init__(self, store: StoreDirectory, master: str) -> None:
-        """Begin.
+        """Connect to a cluster for a store, which has to stay open.
 
-        The store has to stay open meanwhile. `master` is spark://HOST:PORT.
+        `master` is spark://HOST:PORT.
 
         Raises:
             StoreError: Spark or DuckDB is not installed, or the cluster does not answer.
@@ -175,14 +175,14 @@ class SparkEngine:
             self._kept.append(kept)
 
     def drop(self, name: str) -> None:
-        """Do nothing: what was kept may still be wanted for what is answered later."""
+        """Do nothing: lazy queries may still need the table."""
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
         self._frame(columns).createOrReplaceTempView(name)
 
     def _frame(self, columns: Columns) -> Any:
-        """Return columns as Spark has them; rows of Python would need a Python on each worker."""
+        """Return columns as a data frame; rows of Python would need a Python on each worker."""
         import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
 
         arrays = {key: _arrow_column(column) for key, column in columns.items()}
@@ -222,18 +222,18 @@ class SparkEngine:
             return self._session.sql(translated(query), args=_arguments(parameters)).toArrow()
 
     def close(self) -> None:
-        """End; the session stays for the next part."""
+        """Drop all tables; the session stays for the next part."""
         from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
 
         self.planner.close()
-        # Ctrl-C ends the driver's Java, too.
+        # Ctrl-C also ends the driver's Java.
         with suppress(Py4JError, OSError):
             for kept in self._kept:
                 kept.unpersist()
 
 
 def uri_of(path: str) -> str:
-    """Return a path as Java's URIs have it, which Spark calls files by."""
+    """Return a path as a URI of Java, which Spark's column of paths has."""
     quoted = "".join(
         quote(sign, safe="/_-!.~'()*,;:$&+=@") if sign.isascii() else sign for sign in path
     )
@@ -242,10 +242,10 @@ def uri_of(path: str) -> str:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Say in one line what Spark cannot do.
+    """Translate Spark's errors.
 
     Raises:
-        EngineError: instead of what Spark raises.
+        EngineError: the reason, in one line.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
     from pyspark.errors import PySparkException  # noqa: PLC0415 - where Spark is asked
@@ -287,7 +287,7 @@ def _numpy_column(name: str, column: Any) -> NDArray[Any]:
 
 
 def _python_column(column: Any) -> list[Any]:
-    """Return values as DuckDB has them: whole numbers are int."""
+    """Return values of the types that DuckDB returns: whole numbers are int."""
     import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
 
     values: list[Any] = column.to_pylist()

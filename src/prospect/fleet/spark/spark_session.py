@@ -1,4 +1,4 @@
-"""A session on a standalone Spark cluster, which this process has one of."""
+"""The session of this process on a standalone Spark cluster."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # As DuckDB: a number that does not fit is an error, and no other number.
+    # An overflow is an error, as in DuckDB.
     "spark.sql.ansi.enabled": "true",
-    # The tables of a store are all that a query sees: no file by its path.
+    # A query must not open files by path.
     "spark.sql.runSQLOnFiles": "false",
-    # Frames of a stack, each found by its caller; a stack has up to 127.
+    # Each level of a stack is a recursion; a stack has up to 127 frames.
     "spark.sql.cteRecursionLevelLimit": "1100",
     "spark.sql.cteRecursionRowLimit": "-1",
-    # Few rows come out of many files: partitions of 128 MB of a few files each, and few to shuffle.
+    # Many files give few rows: make partitions of 128 MB from several files.
     "spark.sql.files.openCostInBytes": str(256 << 10),
     "spark.sql.adaptive.enabled": "true",
-    # Each file is named: to list them as a job of the cluster is a task for each.
+    # Listing files as a job of the cluster would be a task for each file.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.driver.maxResultSize": "2g",
@@ -64,7 +64,7 @@ def session_at(master: str) -> Any:
     """Return the session of this process with a cluster.
 
     Raises:
-        UsageError: that is no address.
+        UsageError: it is no address.
         StoreError: Spark is not installed, or the cluster does not answer.
     """
     host, port = address_of(master)
@@ -85,16 +85,16 @@ def session_at(master: str) -> Any:
 
 
 def _started(master: str, own: str) -> Any:
-    """Start the driver, which is a Java of this process; what it says goes to a file."""
+    """Start the driver, a Java process whose output goes to a file."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - a second, only if Spark is asked
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second, only if Spark is asked
     from pyspark.errors import PySparkException  # noqa: PLC0415 - a second, only if Spark is asked
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - a second, only if Spark is asked
     from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, only if Spark is asked
 
-    # Warnings on pandas, which is not used here.
+    # These warnings are about pandas, which this does not use.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    # On errors pyspark writes the trace of Java to standard error besides what it raises.
+    # On errors pyspark also writes Java's stack trace to standard error.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     addresses = {"spark.driver.host": own, "spark.driver.bindAddress": own}
     conf = SparkConf().setMaster(master).setAll([*(_SETTINGS | addresses).items()])
@@ -112,7 +112,7 @@ def _started(master: str, own: str) -> Any:
     partitions = max(_PARTITIONS_A_CORE * context.defaultParallelism, _LEAST_PARTITIONS)
     atexit.register(_stop, context)
     session = SparkSession(context)
-    # As many as there are cores for, a few each; Spark takes 200, which two cores spend seconds on.
+    # A few for each core. Spark's default of 200 takes two cores seconds.
     session.conf.set("spark.sql.shuffle.partitions", partitions)
     return session
 
@@ -120,11 +120,11 @@ def _started(master: str, own: str) -> Any:
 def _stop(context: Any) -> None:
     from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
 
-    with suppress(Py4JError, OSError):  # its Java may have ended before
+    with suppress(Py4JError, OSError):  # its Java may have ended already
         context.stop()
 
 
 def _reason(error: Exception, lines: Sequence[str]) -> str:
-    """Return what is known of why a driver did not start."""
+    """Return the reason why a driver did not start."""
     causes = [line.strip() for line in lines if "Exception" in line or "rror:" in line]
     return (causes or [str(error).strip().partition("\n")[0] or type(error).__name__])[0]
