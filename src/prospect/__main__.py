@@ -1,7 +1,7 @@
-"""``prospect`` and ``python -m prospect``: the command line, and what ends it early.
+"""``prospect`` and ``python -m prospect``: run the command line, and handle what ends it early.
 
-The command line is imported within `main`, so that Ctrl-C and limits that come while Python still
-imports it end it as they do later.
+`run` imports the command line, so that Ctrl-C and exceeded limits during the import are handled as
+later ones are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _NO_MEMORY = (
 def main() -> int:
     """Run the command line and end this process with its exit status.
 
-    Everything is written by then, and the kernel takes memory back faster than the interpreter
-    takes its objects apart: 5 ms of a recording's 60. Returns the status only where that is wanted
-    anyway, by a profiler or a debugger, or where the rest of the output cannot be written.
+    Everything is written by then, and the kernel frees memory faster than the interpreter frees its
+    objects: 5 ms of a recording's 60. Returns the status only for a profiler or a debugger, or if
+    the rest of the output cannot be written.
 
     Raises:
         ImportError: as `run`.
@@ -45,13 +45,13 @@ def run() -> int:
     """Run the command line and return its exit status.
 
     Raises:
-        ImportError: a library is missing or broken. If the address space is limited, one line
-            says that instead: then it is why.
+        ImportError: a library is missing or broken. If the address space is limited, the limit is
+            the reason, and one line reports it instead.
     """
     try:
         import gc  # noqa: PLC0415 - Ctrl-C while it loads ends this too
 
-        # Objects made before COMMAND's start stay until the end: the collector need not visit them.
+        # Objects made before COMMAND's start live until the end: the collector need not visit them.
         gc.set_threshold(_MANY_OBJECTS)
         if "PROSPECT_STARTED" in os.environ:
             from prospect import started  # noqa: PLC0415 - only from the command `prospect`
@@ -65,29 +65,29 @@ def run() -> int:
     except (ImportError, MemoryError, RuntimeError, SystemError) as error:
         if _is_of_control_c(error):
             return _INTERRUPTED
-        # A SystemError: out of memory, the interpreter may lose the exception that says so.
+        # Out of memory, the interpreter may lose the exception, and raise a SystemError.
         try:
             limit = _address_space_bytes()
             if limit:
-                said = (
+                message = (
                     f"{limit // 1_000_000} MB of address space are not enough: raise the limit"
                     " (ulimit -v), or record only (prospect record) and report without it"
                 )
             elif isinstance(error, MemoryError):
-                said = "out of memory: report on a shorter recording, or one of a lower -H"
+                message = "out of memory: report on a shorter recording, or one of a lower -H"
             else:
                 raise
-            sys.stderr.write(f"prospect: {said}\n")
+            sys.stderr.write(f"prospect: {message}\n")
         except MemoryError:
-            # Not even room for a line to be made: this one is there.
+            # There is no memory to make a line.
             os.write(2, _NO_MEMORY)
         return 1
 
 
 def _is_of_control_c(error: BaseException | None) -> bool:
-    """Say whether Ctrl-C is behind an error.
+    """Return whether Ctrl-C caused an error.
 
-    A library that is interrupted as it is imported may take that for its own fault, as numpy does.
+    A library that is interrupted during its import may raise an error of its own, as numpy does.
     """
     while error:
         if isinstance(error, KeyboardInterrupt):
@@ -99,7 +99,7 @@ def _is_of_control_c(error: BaseException | None) -> bool:
 def _address_space_bytes() -> int:
     """Return the limit on this process's address space, 0 for none.
 
-    Without the module `resource`: there may be no room left to import it.
+    There may be no memory left to import the module `resource`.
     """
     try:
         limits = os.open("/proc/self/limits", os.O_RDONLY)
@@ -115,7 +115,7 @@ def _address_space_bytes() -> int:
 
 
 if __name__ == "__main__":
-    # `python -m` looks for modules in the working directory first, whatever is there.
+    # `python -m` looks for modules in the working directory first, which is untrusted.
     if not sys.flags.safe_path and not __file__.startswith(f"{sys.path[0]}/prospect/"):
         del sys.path[0]
     sys.exit(main())

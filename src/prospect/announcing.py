@@ -1,9 +1,9 @@
-"""Messages of a stage while it works.
+"""Progress messages of a stage.
 
-A stage is given an `Announce` and calls it, at most some times a second, with a few words: what it
-is doing and how far it is: ``naming 14 of 62 objects: /usr/lib/libz.so.1``. That is once for an
-object or for some 10,000 samples, never for each of them. Names in it are as they were found:
-the one that shows them makes them safe for a terminal.
+A stage calls an `Announce`, at most a few times a second, with what it is doing and how far it is:
+``naming 14 of 62 objects: /usr/lib/libz.so.1``. That is once for an object or for about 10,000
+samples, never for each sample. Names in messages are untrusted: the receiver makes them safe for a
+terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def silent(_news: str) -> None:
 
 
 def bytes_of(done: int, whole: int) -> str:
-    """Return how far it is, as ``1.2 of 3.3 GB``; without the end where that is 0 for unknown."""
+    """Return the progress, as ``1.2 of 3.3 GB``; without the end if that is 0 for unknown."""
     scale, unit = next((one for one in _UNITS if max(done, whole) >= one[0]), (1.0, "bytes"))
     if whole < done:
         return f"{done / scale:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""The dimensions in which hits differ, each declared once: names, words, columns of a store, keys.
+"""The dimensions of hits, each declared once: its names, words, columns of a store, and keys.
 
 `--sort`, `--columns`, `--separate`, `--merge`, the words of profile specifications, the filters of
 `prospect calls`, the tables in every format and the queries of a store read this list. A new
@@ -9,7 +9,7 @@ number of one, and a *process* is both, as NAME (PID). In the same way `comm` is
 and `tid` the number of one, and a *thread* is both.
 
 The table of options loads this module before COMMAND starts, so it imports nothing that is slow,
-and no room: `figures.hit_keys` has what the functions of an entry are given.
+and no room. `figures.hit_keys` has the arguments of the functions of an entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 HITS, FUNCTIONS, EVENTS, SEGMENTS = "hits", "functions", "events", "segments"
-# What `prospect daemon --separate` takes: a store's windows keep it apart.
+# The keys of `prospect daemon --separate`.
 PROCESS, THREAD, CPU = "process", "thread", "cpu"
 SEPARATIONS = (PROCESS, THREAD, CPU)
 _HOUR_S = 3600
@@ -41,7 +41,7 @@ def _thread(tid: int, comm: str) -> str:
 
 
 def _hour(hours: int, _comm: str) -> str:
-    """Return an hour by this machine's time, of hours since 1970."""
+    """Return an hour in this machine's time zone, from hours since 1970."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(hours * _HOUR_S))
 
 
@@ -49,14 +49,14 @@ class Word(Record):
     """A word of profile specifications, as ``comm:``.
 
     Attributes:
-        name: as it is typed, without the colon.
-        column: of the tables of a store that it compares, as SQL; "" if only recordings can be
-            asked for it.
-        is_number: whether it takes numbers; others take patterns.
-        table: of a store, whose rows it chooses: `HITS`, `FUNCTIONS`, `EVENTS`; `SEGMENTS` if all
-            hits of a segment have the same.
-        excludes: whether it names what is left out.
-        read: of these words the first takes values that are numbers, and the second all others.
+        name: as a user types it, without the colon.
+        column: the column of a store's tables that it compares, as SQL; "" if only recordings have
+            it.
+        is_number: whether it takes numbers instead of patterns.
+        table: the table of a store whose rows it chooses: `HITS`, `FUNCTIONS`, `EVENTS`; `SEGMENTS`
+            if all hits of a segment have the same value.
+        excludes: whether it excludes the matching rows.
+        read: two words that it stands for: the first for numbers, the second for other values.
     """
 
     name: str
@@ -68,27 +68,27 @@ class Word(Record):
 
 
 class Dimension(Record):
-    """One thing in which hits differ.
+    """A property by which hits can be told apart.
 
     Attributes:
-        name: in titles, JSON and Python.
-        sort: what `--sort` calls it, with the words of perf, its name first; () if it has none.
-        columns: the same of `--columns`, with the words of OProfile and of specifications.
-        words: of specifications that choose by it.
-        keys: gives the `Keys` of `figures.hit_keys.HitColumns`; None if the table of hits does
+        name: its name in titles, JSON and Python.
+        sort: its names in `--sort`, with the words of perf, its own name first; () for none.
+        columns: its names in `--columns`, with the words of OProfile and of specifications.
+        words: the words of specifications that choose by it.
+        keys: returns the `Keys` of `figures.hit_keys.HitColumns`; None if the table of hits does
             not have it.
-        samples: gives the column of `figures.hit_keys.SampleColumns`, if the table of hits does
+        samples: returns the column of `figures.hit_keys.SampleColumns`, if the table of hits does
             not have it.
-        missing: the complaint about a recording that does not have that column either.
-        kept_as: the dimension whose `HitClasses` say it; "" if none do.
-        class_name: of such a class, by its value and the thread's name at most of its samples.
-        stored: the column of a store's hits that has it; "" if a store does not keep it.
-        separate: of `SEPARATIONS`, one of which a store has to keep apart.
+        missing: the message for a recording that does not have that column either.
+        kept_as: the dimension whose `HitClasses` have it; "" for none.
+        class_name: returns the name of such a class, from its value and the thread's usual name.
+        stored: the column of a store's hits that has it; "" if a store does not have it.
+        separate: those of `SEPARATIONS` of which a store needs one to have it.
         merge: the word of `opreport --merge` for adding it up.
-        is_number: whether tables show numbers, which JSON has as such.
-        is_path: whether text shows the last part of it.
+        is_number: whether its values are numbers in tables and JSON.
+        is_path: whether text shows only the last part of it.
         is_ordered: whether classes have their own order; others are ordered by their hits.
-        title: in front of the name of a class.
+        title: precedes the name of a class.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Dimension(Record):
 
     @property
     def needs_store(self) -> bool:
-        """Whether no recording has it."""
+        """Whether only stores have it."""
         return self.keys is None and self.samples is None
 
     @property
@@ -302,7 +302,7 @@ DIMENSIONS = (
         stored="host",
     ),
 )
-"""All of them, in the order in which `--help` has them."""
+"""All dimensions, in the order of `--help`."""
 
 BY_NAME = {one.name: one for one in DIMENSIONS}
 SORT_KEYS = tuple(one.name for one in DIMENSIONS if one.sort)
@@ -312,7 +312,7 @@ WORDS = {word.name: word for one in DIMENSIONS for word in one.words}
 
 _SORT_WORDS = {word: one.name for one in DIMENSIONS for word in one.sort}
 _COLUMN_WORDS = {word: one.name for one in DIMENSIONS for word in one.columns}
-# Words of perf that are no dimension, and what to type.
+# Words of perf that are no dimension, and a replacement for each.
 _INSTEAD = {
     "parent": "prospect calls shows callers and callees",
     "srcline": "prospect report --lines has source lines",
@@ -322,10 +322,10 @@ _INSTEAD = {
 
 
 def known_dimension(text: str) -> str:
-    """Return the one of `COLUMN_DIMENSIONS` that a text means.
+    """Return the dimension of `COLUMN_DIMENSIONS` that a text names.
 
     Raises:
-        UsageError: it is none, or there are several.
+        UsageError: it names none, or several.
     """
     found = list(dict.fromkeys(_COLUMN_WORDS.get(word, word) for word in text.split(",")))
     for word in found:
@@ -341,7 +341,7 @@ def known_dimension(text: str) -> str:
 
 
 def known_sort_keys(given: Iterable[str]) -> tuple[str, ...]:
-    """Return keys of `SORT_KEYS`, each once, for what others may call them.
+    """Return keys of `SORT_KEYS`, each once, for any of their names.
 
     Raises:
         UsageError: there is no such key.
@@ -361,12 +361,12 @@ def merged_by(word: str) -> tuple[str, ...]:
 
 
 def kept_for_rows(keys: Iterable[str], columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what hits of a store are kept apart by for keys of `--sort` and for `--columns`.
+    """Return the dimensions that hits of a store keep for keys of `--sort` and for `--columns`.
 
     Returns:
-        The dimensions without which these have no meaning, and those with which they have more.
+        The dimensions that these need, and those that add details.
     """
-    asked = [one for one in map(BY_NAME.__getitem__, keys) if one.kept_as]
+    asked = [BY_NAME[key] for key in keys if BY_NAME[key].kept_as]
     needed = dict.fromkeys([columns] * bool(columns))
     needed.update((one.kept_as, None) for one in asked if not one.keys)
     others = dict.fromkeys(one.kept_as for one in asked if one.keys)

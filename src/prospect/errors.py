@@ -11,7 +11,7 @@
     └── RenderError             a report cannot be written
         └── PushError           a collector does not take a profile
 
-UnreadRecordsWarning is a warning of Python's: a profile lacks something that its recording has.
+UnreadRecordsWarning is a Python warning: a profile lacks something that its recording has.
 
 The message is complete: the command line prints it after ``prospect:`` and exits
 with `exit_status`; no traceback reaches a user.
@@ -65,12 +65,12 @@ class RenderError(ProspectError):
 
 
 class PushError(RenderError):
-    """A collector does not take a profile; report and recording are not concerned."""
+    """A collector does not take a profile; this does not affect the report and the recording."""
 
 
 class PluginError(RenderError):
-    """A format of another package failed; what was recorded is not concerned."""
+    """A format of another package failed; this does not affect the recording."""
 
 
 class UnreadRecordsWarning(UserWarning):
-    """A recording has records that were not understood; the profile is of the others."""
+    """A recording has unreadable records; the profile covers the rest."""

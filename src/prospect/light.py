@@ -25,10 +25,10 @@ _OFFSETS_BYTES = 4096
 
 
 class Closing:
-    """Something with a method `close`, which the end of a `with` calls."""
+    """An object whose method `close` the end of a `with` calls."""
 
     def __enter__(self) -> Self:
-        """Return it."""
+        """Return the object."""
         return self
 
     def __exit__(
@@ -41,7 +41,7 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Let go of all that it holds."""
+        """Release everything that it holds."""
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class Descriptor:
         self._fd = fd
 
     def __enter__(self) -> int:
-        """Return it."""
+        """Return the descriptor."""
         return self._fd
 
     def __exit__(self, *_: object) -> None:
@@ -64,12 +64,12 @@ _shift_ns: list[int] = []
 
 
 def bits_set(number: int) -> int:
-    """Return how many bits are set, as int.bit_count() of Python 3.10: 3.9 runs on targets."""
+    """Return the number of set bits, as int.bit_count(), which Python 3.9 on targets lacks."""
     return f"{number:b}".count("1")
 
 
 def monotonic_ns() -> int:
-    """Return the kernel's own CLOCK_MONOTONIC, which stamps samples and records."""
+    """Return the kernel's own CLOCK_MONOTONIC, the clock of samples and records."""
     return time.monotonic_ns() - _monotonic_shift_ns()
 
 

@@ -1,11 +1,11 @@
-"""Every option, once: name, type, default, how it is typed, what it means, and who takes it.
+"""Declare every option once: name, type, default, spelling, meaning, and commands.
 
-An option is a field of one of the records here, declared by `option`. From that follow the parser,
-``--help``, the manual, completion (`prospect.cli.option_table`), the keywords of the Python
-interface with their meanings (`prospect.api.keywords`), and what recording and renderers are given:
-the record itself. Letters and meanings are those of Prospect 0.9 (Tsariounov, OLS 2002).
+An option is a field of one of the records here, declared by `option`. The parser, ``--help``, the
+manual, completion (`prospect.cli.option_table`) and the keywords of the Python interface
+(`prospect.api.keywords`) follow from it. Recording and renderers get the record itself. Letters and
+meanings are those of Prospect 0.9 (Tsariounov, OLS 2002).
 
-On the way to COMMAND's start: nothing that is slow to import, and nothing is computed.
+This module is loaded before COMMAND's start: it imports nothing slow, and computes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
 
 
 class Declared(NamedTuple):
-    """An option as its record declares it; in the record's class its default replaces it."""
+    """An option as its record declares it; its default replaces it in the record's class."""
 
     ways: tuple[Way, ...]
     default: Any
@@ -53,7 +53,7 @@ NEEDED = object()
 _declared: list[tuple[type[Record], str, Declared]] = []
 
 
-def option(  # noqa: PLR0913 - what is known of an option
+def option(  # noqa: PLR0913 - the facts of an option
     *ways: Way,
     default: _Value,
     doc: str = "",
@@ -65,16 +65,16 @@ def option(  # noqa: PLR0913 - what is known of an option
     """Declare an option, a field of a record.
 
     Args:
-        ways: how it is typed, by what commands.
-        default: its value if it is not typed or given.
-        doc: what it means as a keyword of the Python interface.
-        reads: the parser of its value in `prospect.cli.values`; none for flags, and for one of
-            the words that its help lists, as ``att|intel``.
-        is_counted: whether its value is how often it is typed.
-        is_repeated: whether values that are typed one after another are one.
-        kw_only: whether the Python interface takes it by its name only.
+        ways: its spellings, with the commands that take them; see `typed`.
+        default: its value if it is not given.
+        doc: its meaning as a keyword of the Python interface.
+        reads: the parser of its value in `prospect.cli.values`; none for flags, and for values that
+            its spelling lists, as ``att|intel``.
+        is_counted: whether its value is the number of times that it is given.
+        is_repeated: whether the values of several uses are joined.
+        kw_only: whether the Python interface takes it only as a keyword.
     """
-    # Past NamedTuple's own way to make one, which costs COMMAND's start 0.1 ms.
+    # NamedTuple's own constructor would delay COMMAND's start by 0.1 ms.
     found: Any = tuple.__new__(
         Declared, (ways, default, doc, reads, is_counted, is_repeated, kw_only)
     )
@@ -90,10 +90,10 @@ def typed(spelled: str, says: str, takers: str, *, value: Any = True) -> Way:
     """Return a way to type an option.
 
     Args:
-        spelled: its names, the short one first, and what its value is called if it takes one.
-        says: its help, complete but for the default; ``{words}`` are those of its parser.
-        takers: who takes it so, commands and groups of `prospect.cli.option_table`.
-        value: what it is set to if it takes no value.
+        spelled: its names, the short one first, then the name of its value if it takes one.
+        says: its help, without the default; ``{words}`` are those of its parser.
+        takers: commands and groups of `prospect.cli.option_table` that take it.
+        value: the value that it sets if it takes none.
     """
     return spelled, says, takers, value
 
@@ -101,7 +101,7 @@ def typed(spelled: str, says: str, takers: str, *, value: Any = True) -> Way:
 def declared_in(kind: type[Record]) -> dict[str, Declared]:
     """Return the options of a record's class by keyword: its own first, then those of its bases.
 
-    One that is declared again without a meaning has that of the base.
+    An option that is declared again without a meaning has the meaning of the base.
     """
     found: dict[str, Declared] = {}
     for one in kind.__mro__:
@@ -118,7 +118,7 @@ class Options(Record):
 
 
 class RecordingOptions(Options):
-    """Which events of which processes are recorded, and how."""
+    """The events and processes to record, and how."""
 
     pids: tuple[int, ...] = option(
         typed(
@@ -605,7 +605,7 @@ class NamingOptions(Options):
 
 
 class DisassemblerOptions(Options):
-    """How bytes of code are written as instructions."""
+    """How to write code as instructions."""
 
     syntax: Syntax = option(
         typed(
@@ -636,7 +636,7 @@ class DisassemblerOptions(Options):
 
 
 class AnnotatingOptions(Options):
-    """Which instructions or source files are shown, and how."""
+    """The instructions or source files to show, and how."""
 
     most_functions: int = option(
         typed(
@@ -727,7 +727,7 @@ class AnnotatingOptions(Options):
 
 
 class CallingOptions(Options):
-    """Which samples' calls are shown, and how much of them."""
+    """The samples whose calls to show, and how."""
 
     sections: tuple[str, ...] = option(
         typed(
@@ -832,7 +832,7 @@ class CallingOptions(Options):
 
 
 class ComparingOptions(Options):
-    """How two sides are compared."""
+    """How to compare two sides."""
 
     scope: str = option(
         typed(
@@ -893,7 +893,7 @@ class ComparingOptions(Options):
 
 
 class DifferenceOptions(Options):
-    """How a comparison is written."""
+    """How to write a comparison."""
 
     format: str = option(
         typed(
@@ -908,7 +908,7 @@ class DifferenceOptions(Options):
 
 
 class RunsOptions(Options):
-    """Commands that are run in turn to be compared."""
+    """Commands to run in turn and compare."""
 
     side_a: tuple[str, ...] = option(
         typed(
@@ -962,7 +962,7 @@ class RunsOptions(Options):
 
 
 class CountingOptions(Options):
-    """Which events are counted, and of whom."""
+    """The events to count, and the processes or CPUs."""
 
     events: tuple[str, ...] = option(
         typed(
@@ -1016,7 +1016,7 @@ class CountingOptions(Options):
 
 
 class PartOptions(Options):
-    """Which part of a recording or a store is looked at, and what reads it."""
+    """The part of a recording or a store to read, and the engine that reads it."""
 
     event_names: tuple[str, ...] = option(
         typed(
@@ -1094,7 +1094,7 @@ class PartOptions(Options):
 
 
 class StoringOptions(Options):
-    """Options of the daemon: what it samples, keeps and sends."""
+    """Options of the daemon: sampling, storing and sending."""
 
     daemon_hz: int = option(
         typed("-H --frequency --hertz HZ", "samples per second on each CPU", "daemon"),
@@ -1215,7 +1215,7 @@ class StoringOptions(Options):
 
 
 class TableOptions(Options):
-    """How counts and tables are written."""
+    """How to write counts and tables."""
 
     format: str = option(
         typed("--format text|json|csv", "the answer as text, JSON or CSV", "stat sql fleet"),
@@ -1408,4 +1408,4 @@ class Settings(
     OutputOptions,
     CommandOptions,
 ):
-    """All options of a command line; those of other commands have their defaults."""
+    """All options of a command line; options of other commands have their defaults."""

@@ -1,7 +1,7 @@
-"""Find what installed packages add, by entry points; their code is loaded only if it is used.
+"""Find plug-ins of installed packages by their entry points; their code is loaded only if used.
 
 An entry point ``NAME = "module:function"`` of one of the groups of `KINDS` is a plug-in: see
-docs/plugins.md, which builds them. A name of Prospect's own is Prospect's.
+docs/plugins.md. Names of Prospect's own plug-ins take precedence.
 Source: the entry points specification of the Python Packaging User Guide.
 """
 
@@ -25,7 +25,7 @@ KINDS = {
     LABELS: "label source",
     HOOKS: "entry hook",
 }
-# Those that come with Prospect, written as any other is.
+# Plug-ins that come with Prospect.
 _OWN = {
     (EVENTS, "ibs_op"): "prospect.assembly.raw.amd_ibs:decode",
     (LABELS, "marks"): "prospect.assembly.labels:label_by_marks",
@@ -33,14 +33,14 @@ _OWN = {
 
 
 def plugins(group: str) -> list[EntryPoint]:
-    """Return what installed packages add to a group, by name."""
+    """Return the plug-ins of installed packages in a group, by name."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - most runs ask for none
 
     return sorted(entry_points(group=group), key=lambda one: one.name)
 
 
 def plugin(group: str, name: str) -> EntryPoint | None:
-    """Return who has a name in a group, None if nobody has.
+    """Return the plug-in of a name in a group, None for none.
 
     Raises:
         UsageError: several packages have it.
@@ -66,23 +66,23 @@ def called(entry_point: EntryPoint, *arguments: Any) -> Any:
     """Load a plug-in's function and call it.
 
     Raises:
-        PluginError: anything went wrong in it; the message names it.
+        PluginError: it failed; the message names it.
     """
     try:
         return entry_point.load()(*arguments)
-    except Exception as error:  # anything may go wrong in code that is not ours
+    except Exception as error:  # a plug-in may raise anything
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise PluginError(f"{described(entry_point)} failed: {what}") from error
 
 
 def described(entry_point: EntryPoint) -> str:
-    """Say which plug-in is meant."""
+    """Return the name of a plug-in and its package, for a message."""
     kind = KINDS.get(entry_point.group, entry_point.group)
     return f"{kind} {entry_point.name}, a plug-in of {package_of(entry_point)},"
 
 
 def package_of(entry_point: EntryPoint) -> str:
-    """Return the name of the package that an entry point is of."""
+    """Return the name of an entry point's package."""
     if entry_point.dist:
         return entry_point.dist.name
     is_own = (entry_point.group, entry_point.name) in _OWN

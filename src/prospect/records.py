@@ -1,10 +1,9 @@
 """Classes whose fields are declared by annotations, cheap to define: `Record` and `NamedTuple`.
 
-A record is what a frozen dataclass is, for the type checker too, and `NamedTuple` what `typing` has
-under that name: for what is unpacked, sorted, or a key. Those of the standard library write methods
-of each class as source and compile them, 0.5 and 0.1 ms a class, which a short report would pay for
-some three hundred; here all classes share the methods of one. Importing `dataclasses` and `typing`
-would take as long as all the rest that `prospect COMMAND` does before COMMAND starts.
+A record is a frozen dataclass, also for the type checker. `NamedTuple` is that of `typing`, for
+values that are unpacked, sorted, or keys. The standard library compiles methods for each class, 0.5
+and 0.1 ms a class, and a short report has about three hundred. Here all classes share their
+methods. Importing `dataclasses` and `typing` would double the time before COMMAND starts.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ else:
     from _collections import _tuplegetter  # what named tuples of `collections` are made of
 
     def dataclass_transform(**_: object) -> Callable[[type], type]:
-        """Stand in for what only a type checker looks at."""
+        """Stand in for the decorator, which only a type checker reads."""
         return lambda record: record
 
     def replace(record: Record, **changes: Any) -> Record:
-        """Return a record like this one but for some fields.
+        """Return a copy of a record with some fields changed.
 
         Raises:
             TypeError: it has no field of such a name.
@@ -64,7 +63,7 @@ else:
         __slots__ = ()
 
         def __new__(cls, /, *values: Any, **named: Any) -> Self:
-            """Make one of values by place, by name, or both; the others have defaults."""
+            """Make a tuple from values by place, by name, or both; other fields have defaults."""
             if len(values) != len(cls._fields):
                 state = dict(zip(cls._fields, values, strict=False), **named)
                 _complete(cls, len(values), state, named)
@@ -102,7 +101,7 @@ class _MadeAnew:
 
 
 def field(*, default_factory: Callable[[], _Value]) -> _Value:
-    """Declare a field whose default is made again for each record."""
+    """Declare a field whose default is made for each record."""
     return _MadeAnew(default_factory)  # type: ignore[return-value]  # as the class's attribute
 
 
@@ -111,8 +110,8 @@ class Record:
     """A class whose annotated names are its fields and the arguments that make it.
 
     Records are equal if they are of one class and their fields are equal. With ``frozen=False`` in
-    a class's bases its fields can be set, and it has no hash; with ``eq=False`` each record is
-    equal to itself only: wanted where fields are arrays, which are not true or false.
+    a class's bases, its fields can be set, and it has no hash. With ``eq=False`` each record is
+    equal to itself only, as fields that are arrays require.
     """
 
     __record_fields__: ClassVar[dict[str, Any]] = {}  # name: default, a _MadeAnew, or _REQUIRED
@@ -172,16 +171,16 @@ def _shown(one: object, fields: dict[str, Any]) -> str:
 
 
 def _complete(made: Any, given: int, state: dict[str, Any], named: dict[str, Any]) -> None:
-    """Add the defaults of the fields for which nothing was given.
+    """Add the defaults of the fields that got no value.
 
     Args:
-        made: the class of which an instance is made.
-        given: how many values without a name were given.
-        state: what was given, by the fields' names.
-        named: what was given with a name.
+        made: the class of the new instance.
+        given: the number of positional values.
+        state: all values, by the fields' names.
+        named: the values that were given by name.
 
     Raises:
-        TypeError: too many were given, one twice, one that is no field's, or too few.
+        TypeError: there are too many or too few values, one twice, or one of no field.
     """
     fields, kind = made.__record_fields__, made.__name__
     if given > len(fields):
@@ -210,12 +209,12 @@ def asdict(record: Record) -> dict[str, Any]:
 
 
 def project(record: Record, kind: type[_Kind]) -> _Kind:
-    """Return what a record has of a class that its own extends, and nothing more."""
+    """Return the fields that a record has from a base class, as a record of this class."""
     return kind(**{name: record.__dict__[name] for name in kind.__record_fields__})
 
 
 def nested_asdict(record: Record) -> dict[str, Any]:
-    """Return a record's fields by name, those that are records themselves too."""
+    """Return a record's fields by name; fields that are records become dictionaries too."""
     return {
         name: nested_asdict(value) if isinstance(value, Record) else value
         for name, value in asdict(record).items()

@@ -1,10 +1,9 @@
-"""Find the known word that was probably meant by one that is unknown.
+"""Find the known word that a misspelled word probably means.
 
-There may be 100,000 known words, from untrusted sources. A guess that is far off is worse than
-none.
+There may be 100,000 known words, from untrusted sources. A bad guess is worse than none.
 
-Source: F. J. Damerau, "A technique for computer detection and correction of spelling errors", 1964,
-for what counts as one mistake: a letter too much, missing, wrong, or swapped with its neighbour.
+A mistake is an additional, missing or wrong letter, or two swapped neighbours.
+Source: F. J. Damerau, "A technique for computer detection and correction of spelling errors", 1964.
 """
 
 from __future__ import annotations
@@ -15,26 +14,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# One mistake, in long words one letter in four, and no more than could be overlooked.
+# A word of three letters may have one mistake, a long one a mistake every four letters.
 _LETTERS_OF_ONE_MISTAKE, _LETTERS_A_MISTAKE = 3, 4
 _MOST_MISTAKES = 3
-# Longer ones are neither typed nor compared.
+# Longer words are not compared.
 _MOST_LETTERS = 200
-# Bounds the time, to about half a second, where somebody chose names that are all alike.
+# Bounds the time to about half a second, even for hostile names that are all alike.
 _MOST_LETTERS_COMPARED = 100_000
 _MOST_KNOWN = 200_000
-# Words that a shorter word begins, or is a part of, say little.
+# Shorter words begin, or are a part of, too many words.
 _LETTERS_OF_A_BEGINNING = 3
 _LETTERS_OF_A_PART = 4
 
 
 def nearest(given: str, known: Iterable[str], *, parts: bool = False) -> str:
-    """Return the known word that was probably meant, "" if none is like what was given.
+    """Return the known word nearest to a given one, the first of several, "" if none is near.
 
-    Args:
-        given: what was typed.
-        known: words that would have been understood; of words that are equally near, the first.
-        parts: whether `given` may also be any part of a word, as ``push_back`` of a long name.
+    `parts`: whether the given word may also be any part of a word, as ``push_back`` of a long name.
     """
     wanted = given.casefold()
     if not 0 < len(wanted) <= _MOST_LETTERS:
@@ -44,7 +40,7 @@ def nearest(given: str, known: Iterable[str], *, parts: bool = False) -> str:
 
 
 def suggestion(given: str, known: Iterable[str], *, parts: bool = False) -> str:
-    """Return ``; did you mean WORD?``, "" if no known word is like what was given."""
+    """Return ``; did you mean WORD?``, "" if no known word is near."""
     near = nearest(given, known, parts=parts)
     return f"; did you mean {near}?" if near else ""
 
@@ -81,9 +77,9 @@ def _shortened(wanted: str, words: list[str], *, parts: bool) -> str:
 
 
 def _mistakes(given: str, name: str, enough: int) -> int:
-    """Return how many mistakes lead from one to the other, or `enough` where it is no fewer.
+    """Return the number of mistakes between two words, at most `enough`.
 
-    Only cells of the table that fewer mistakes can reach are filled in: those near its diagonal.
+    Only the cells near the diagonal of the table are filled in, which fewer mistakes can reach.
     """
     if given == name:
         return 0

@@ -1,7 +1,7 @@
-"""The environment and the ignored signals that the command `prospect` was started with.
+"""Restore the environment and the ignored signals that the command `prospect` was started with.
 
-Its shell and its interpreter change both; `scripts/prospect` leaves them in an environment
-variable. Without that, as with ``python -m prospect``, the environment is taken as it is, and no
+Its shell and its interpreter change both; `scripts/prospect` stores them in an environment
+variable. Without that, as with ``python -m prospect``, the environment stays as it is, and no
 signal that Python ignores counts as ignored.
 Source: proc_pid_stat(5), field 33.
 """
@@ -17,7 +17,7 @@ ignored_signals: frozenset[int] = frozenset()
 
 
 def restore() -> None:
-    """Restore this process's environment and name, and keep which signals were ignored."""
+    """Restore this process's environment and name, and set `ignored_signals`."""
     import binascii  # noqa: PLC0415 - only if there is something to restore
 
     global ignored_signals  # noqa: PLW0603 - a process is started once
@@ -40,4 +40,4 @@ def restore() -> None:
         os.write(fd, b"prospect")
         os.close(fd)
     except OSError:
-        pass  # a name for others to read, no more
+        pass  # the name only helps users

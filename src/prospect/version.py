@@ -1,4 +1,4 @@
-"""The version, in one place, and how documents name the program that wrote them."""
+"""The version, and the name of the program in documents that it writes."""
 
 __version__ = "0.1.0"
 

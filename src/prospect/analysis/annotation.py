@@ -1,7 +1,4 @@
-"""Annotations of a recording, by instruction or as annotated sources, and their renderers.
-
-The command line and the Python interface share them.
-"""
+"""Annotate a recording by instruction or source line, for the command line and Python."""
 
 from __future__ import annotations
 
@@ -57,9 +54,8 @@ class AnnotateOptions(Record):
     """The functions to annotate, and how.
 
     Attributes:
-        disassembler: how instructions are written.
-        source: whether source lines and inlined functions are shown.
-        whole: whether instructions far from all hits are shown too.
+        source: whether to show source lines and inlined functions.
+        whole: whether to show instructions far from all hits too.
         format: "text" or "json".
         colour, boxes: see `annotation_text`.
     """
@@ -78,15 +74,20 @@ def annotate(
 ) -> Callable[[BinaryIO], None]:
     """Read a recording, disassemble the chosen functions, and return what writes them to a file.
 
-    `path` is a perf.data file, "-" for a pipe on standard input; or a profile whose objects are
-    known by path and build id, as a part of a store.
+    `path` is a perf.data file, "-" for a pipe on standard input; or a profile whose objects have
+    paths and build ids, such as a part of a store.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
-        UsageError: an option has no meaning, or nothing with hits is called what was asked for.
+        UsageError: an option is invalid, or no function with hits has the name.
     """
-    _check(options)
     choice = options.choice
+    _check(
+        ("format", options.format, FORMATS),
+        ("syntax", options.disassembler.syntax, SYNTAXES),
+        ("disassembler", options.disassembler.disassembler, DISASSEMBLERS),
+        ("detail", choice.detail, DETAILS),
+    )
     code = CodeChoice(
         lambda profile: choose_functions(profile, choice),
         disassembler=options.disassembler,
@@ -104,20 +105,14 @@ def annotate(
     return lambda out: write_pieces(annotation_text(view, **look), out)
 
 
-def _check(options: AnnotateOptions) -> None:
-    for name, value, known in (
-        ("format", options.format, FORMATS),
-        ("syntax", options.disassembler.syntax, SYNTAXES),
-        ("disassembler", options.disassembler.disassembler, DISASSEMBLERS),
-        ("detail", options.choice.detail, DETAILS),
-    ):
+def _check(*options: tuple[str, str, tuple[str, ...]]) -> None:
+    for name, value, known in options:
         if value not in known:
             raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
 
 
 INDEX = "prospect-index.txt"
 _KEPT = "lines that the archive keeps; the others are empty here"
-_FORMATS = ("text", "json")
 _MOST_LINES = 1 << 20
 
 
@@ -125,12 +120,12 @@ class SourceOptions(Record):
     """The sources to annotate, and how.
 
     Attributes:
-        what: a function or an image by name or pattern, whose hits count alone; "" for all.
-        detail: `-V`: whose hits count.
-        include, exclude: patterns of source paths; all of them, less the excluded, if none.
-        whole: whether lines far from all hits are shown too.
+        what: a function or an image by name or pattern, to count only its hits; "" for all.
+        detail: `-V`.
+        include, exclude: patterns of source paths. Without `include`, all paths are included.
+        whole: whether to show lines far from all hits too.
         format: "text" or "json".
-        colour: whether a terminal reads it.
+        colour: whether the output is a terminal.
     """
 
     what: str = ""
@@ -144,9 +139,9 @@ class SourceOptions(Record):
 
 
 class AnnotatedSources(Record):
-    """Figures by source line, and what writes them.
+    """Figures by source line, and their writers.
 
-    `kept` has the text of lines that an archive keeps, by path and number; None for a recording.
+    `kept` has the text of an archive's lines, by path and number; None for a recording.
     """
 
     view: SourceView
@@ -154,7 +149,7 @@ class AnnotatedSources(Record):
     kept: dict[str, dict[int, str]] | None = None
 
     def render(self, out: BinaryIO) -> None:
-        """Write all in one, in the chosen format.
+        """Write all files into one output, in the chosen format.
 
         Raises:
             RenderError: `out` cannot be written.
@@ -170,7 +165,7 @@ class AnnotatedSources(Record):
         """Write a file for each source below a directory, and an index of them.
 
         Returns:
-            A sentence that says how many were written, and how many not.
+            A sentence with the numbers of files that were and were not written.
 
         Raises:
             RenderError: there is no such directory, or its index cannot be written.
@@ -200,7 +195,7 @@ class AnnotatedSources(Record):
         )
 
     def _read(self, path: str) -> SourceFile | None:
-        """Read a source file; of an archive, which anyone may have made, none that it names."""
+        """Read a source file. An archive is untrusted: its paths are not read as recorded."""
         places = replace(self.options.places, as_recorded=self.kept is None)
         lines = self.view.profile.lines
         found = find_source(path, places, lines.named_by.get(path, set()) if lines else set())
@@ -210,9 +205,9 @@ class AnnotatedSources(Record):
         texts = kept.get(path)
         if texts is None:
             return None
-        # As many lines as there are hits at, but no more than a hostile archive's numbers cost.
-        last = max(texts)
-        lines = [texts.get(number, "") for number in range(1, min(last, _MOST_LINES) + 1)]
+        # Up to the last line, but a hostile archive may have a huge line number.
+        last = min(max(texts), _MOST_LINES)
+        lines = [texts.get(number, "") for number in range(1, last + 1)]
         return SourceFile(_KEPT, lines, 0, 0, 0, is_public=False)
 
 
@@ -225,14 +220,9 @@ def annotate_sources(
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
-        UsageError: an option has no meaning, or nothing with hits is called what was asked for.
+        UsageError: an option is invalid, or no function with hits has the name.
     """
-    for name, value, known in (
-        ("format", options.format, _FORMATS),
-        ("detail", options.detail, DETAILS),
-    ):
-        if value not in known:
-            raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
+    _check(("format", options.format, FORMATS), ("detail", options.detail, DETAILS))
     if options.places.base_dirs and not options.places.search_dirs:
         raise UsageError("--base-dirs is a prefix to remove before --search-dirs: give both")
     chosen: list[NDArray[np.int64] | None] = []
@@ -259,7 +249,7 @@ def annotate_sources(
 
 
 def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | None:
-    """Return the rows of the functions that the options choose, None for all."""
+    """Return the rows of the chosen functions, None for all."""
     if not options.what:
         return None
     most = max(len(profile.functions), 1)

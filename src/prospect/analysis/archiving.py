@@ -1,8 +1,7 @@
-"""Make an archive: a recording with all that a report of it needs elsewhere.
+"""Make an archive: a recording with everything that a report of it needs on another machine.
 
-`prospect report` and `prospect annotate` show the copy on another machine as they show the
-recording here. It is made by making a report and the annotation of all functions, and keeping what
-they asked.
+`prospect report` and `prospect annotate` show the archive there as they show the recording here. To
+make it, run a report and the annotation of all functions, and keep the answers that they get.
 """
 
 from __future__ import annotations
@@ -34,25 +33,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.analysis.profile_request import Callbacks
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
 SUFFIX = ".archive"
-# Such files compress, with lines, to well under 1 MB and have nearly all hits of most recordings.
+# With lines, this compresses to well under 1 MB, and has nearly all hits of most recordings.
 _CODE_BYTES = 1 << 20
 _ALL_CODE_BYTES = 1 << 62
-# The cost of a function besides its code, and one of unknown size.
+# The cost of a function besides its code, and that of a function of unknown size.
 _LEAST_FUNCTION_BYTES = 64
 
 
 class Archive(Record, eq=False):
-    """An archive that is ready to be written.
-
-    Attributes:
-        pieces: its bytes, once.
-    """
+    """An archive that is ready to be written; `pieces` can be iterated once."""
 
     pieces: Iterator[bytes | memoryview]
     recording_bytes: int
@@ -62,9 +56,9 @@ class Archive(Record, eq=False):
 def write_archive(
     path: str, output: str, naming: NamingOptions, sinks: Callbacks, *, whole_images: bool = False
 ) -> Archive:
-    """Archive a recording; the file appears under its name when it is whole.
+    """Archive a recording; the file gets its name when it is whole.
 
-    Images with hits are kept with all their bytes if `whole_images`.
+    `whole_images` keeps all bytes of images with hits.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.
@@ -84,7 +78,7 @@ def write_archive(
 def make_archive(
     path: str, naming: NamingOptions, sinks: Callbacks, *, whole_images: bool = False
 ) -> Archive:
-    """Ask this machine all that reports on a recording need.
+    """Collect from this machine everything that reports on a recording need.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.
@@ -97,7 +91,11 @@ def make_archive(
     with open_recording(path) as recording:
         info = recording.info
         most_bytes = _ALL_CODE_BYTES if whole_images else _CODE_BYTES
-        collector = Collector(whole_images=whole_images, call_frames=_samples_registers(info))
+        # Copies of stacks and registers need the images' call-frame information.
+        call_frames = any(
+            event.attr.sample_type & abi.PERF_SAMPLE_REGS_USER for event in info.events
+        )
+        collector = Collector(whole_images=whole_images, call_frames=call_frames)
         code = CodeChoice(functools.partial(_hottest_functions, most_bytes))
         wanted = ProfileRequest(lines=True, stacks=True, code=code)
         build_profile(recording, naming, wanted, replace(sinks, collector=collector))
@@ -122,13 +120,8 @@ def _mapped(path: str) -> memoryview:
         return memoryview(mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ))
 
 
-def _samples_registers(info: RecordingInfo) -> bool:
-    """Whether callers are found by the images' call-frame information: in copies, or registers."""
-    return any(event.attr.sample_type & abi.PERF_SAMPLE_REGS_USER for event in info.events)
-
-
 def _hottest_functions(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
-    """Choose functions with hits, the hottest first, as far as their code has room."""
+    """Choose functions with hits, the hottest first, as long as their code fits."""
     functions = profile.functions
     function_of = profile.locations.function_index.take(profile.hits.location_index)
     hits = np.bincount(function_of, profile.hits.count, len(functions))

@@ -1,7 +1,7 @@
-"""A file of another tool → its Profile: folded stacks, perf script's text, pprof, gmon.out.
+"""Read files of other tools as profiles: folded stacks, perf script's text, pprof, gmon.out.
 
-The first bytes of the file show its kind. Such files are profiles already: they do not go through
-`pipeline`.
+The first bytes of a file show its kind. Such files are profiles already, so the pipeline does not
+read them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DEFAULT_PROGRAM = "a.out"
 
 
 def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | None:
-    """Read a profile of another tool; None for what may be a recording.
+    """Read a profile of another tool; return None for a file that may be a recording.
 
     `head` is the file's first bytes; `program` wrote a gmon.out, "" for ``a.out`` next to it.
 
     Raises:
-        RecordingError: the file is damaged, or of a kind that is known and not read.
+        RecordingError: the file is damaged, or of a known kind without a reader.
     """
     is_packed = is_gzipped(head)
     kind = foreign_kind(head)
@@ -63,7 +63,7 @@ def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | Non
 
 
 def _packed_words(head: bytes) -> str:
-    """Say what is in a gzipped file that no reader is for."""
+    """Return a description of a gzipped file without a reader."""
     inside = unpacked_head(head)
     if is_recording(inside):
         return "a recording that gzip compressed: unpack it with gunzip first"

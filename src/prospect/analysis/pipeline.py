@@ -1,6 +1,6 @@
-"""Blocks → events → spaces → symbols → Profile: the one place that sees every stage.
+"""Turn blocks of records into a profile, through all stages. No other module knows every stage.
 
-Record blocks come from a live kernel, a file or a stream alike. No source is imported here.
+Blocks come from a live kernel, a file or a stream alike. This module imports no source of them.
 """
 
 from __future__ import annotations
@@ -89,9 +89,11 @@ if TYPE_CHECKING:
 
 
 class _Order(NamedTuple):
-    """The request for a profile of a recording, with the answers of an archive or without.
+    """A request for a profile of a recording.
 
-    `may_spend` says whether addresses of samples may be overwritten.
+    Attributes:
+        answers: those of an archive, None for a recording.
+        may_spend: whether the addresses of samples may be overwritten.
     """
 
     naming: NamingOptions
@@ -102,7 +104,7 @@ class _Order(NamedTuple):
 
     @property
     def announce(self) -> Announce:
-        """Takes what is being done."""
+        """Shows messages about the progress."""
         return self.sinks.announce or silent
 
 
@@ -112,9 +114,7 @@ def build_profile(
     wanted: ProfileRequest | None = None,
     sinks: Callbacks | None = None,
 ) -> Profile:
-    """Decode, place and name every sample of a recording.
-
-    The source is read to its end.
+    """Decode, place and name every sample of a recording, which is read to its end.
 
     Raises:
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
@@ -156,21 +156,18 @@ def profile_of_events(
     wanted: ProfileRequest,
     sinks: Callbacks,
 ) -> Profile:
-    """Place and name every sample of decoded records.
-
-    `info` is what their recording says of itself.
-    """
+    """Place and name every sample of decoded records of a recording."""
     return _profile_of([events], info, _Order(naming, wanted, sinks, None, may_spend=False))
 
 
 def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -> Profile:
-    """Make a profile of records, which are taken out of their list.
+    """Make a profile of records, which are removed from their list.
 
-    If nobody keeps them, parts that are not needed any more are let go on the way.
+    So if the caller does not keep them, their memory is freed as early as possible.
     """
     info, answers = with_answers(info._replace(events=without_frames_event(info.events)))
     if answers is not None:
-        # Anyone may have made the archive: what it says is not kept for other recordings.
+        # The archive is untrusted: its names must not get into the cache.
         naming = replace(order.naming, use_cache=False)
         order = order._replace(naming=naming, answers=answers)
     wanted, sinks = order.wanted, order.sinks
@@ -197,7 +194,7 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     if placed.waits is None:
         return profile
     waits, turns, history = placed.waits, placed.turns, placed.history
-    # The rest takes 100 bytes a switch, as much as the tables of waits and of turns.
+    # Free 100 bytes a switch, as much as the tables of waits and of turns need.
     del placed
     profile = off_cpu.with_wait_table(profile, waits)
     del waits
@@ -207,7 +204,7 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
 def _with_files(
     profile: Profile, placed: _Placed, object_rows: NDArray[np.int32], order: _Order
 ) -> Profile:
-    """Add what only reports need, and pay for, that go back to the files."""
+    """Add source lines and instructions, which are read from the files."""
     from prospect.assembly.code.recorded_objects import (  # noqa: PLC0415 - few go back to files
         recorded_objects,
     )
@@ -225,10 +222,10 @@ def _with_files(
 
 
 class _Placed(NamedTuple):
-    """Decoded records, and where their addresses are.
+    """Decoded records, and the places of their addresses.
 
-    `events` are without the addresses of samples, which the hits have. `placement` is of the hits,
-    then of their callers, then of counted calls.
+    `events` have no addresses of samples; the hits have them. `placement` has rows for the hits,
+    then for their callers, then for counted calls.
     """
 
     events: Events
@@ -257,9 +254,9 @@ class _Placed(NamedTuple):
 def _of_switches(
     events: Events, info: RecordingInfo, order: _Order
 ) -> tuple[CommandPath | None, TurnSource | None]:
-    """Return the critical path of the command and what turns are made of; None if not wanted.
+    """Return the critical path of the command and the source of turns; None if not wanted.
 
-    They come before waits, which have the memory that these took.
+    They come before waits, which reuse their memory.
     """
     if events.switches is None:
         return None, None
@@ -278,7 +275,7 @@ def _of_switches(
 
 
 def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:
-    """Find what was at every address of the records, which are taken out of their list."""
+    """Find the object at every address of the records, which are removed from their list."""
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
     events, info = with_clocks(handed_over.pop(), info)
@@ -290,7 +287,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     budget = ReadBudget.of_environment()
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
     events, runtimes = _with_runtimes(events, jit, order)
-    if runtimes and wanted.hints:  # every part of a session would say it again
+    if runtimes and wanted.hints:  # every part of a session would repeat it
         jit = replace(jit, notes=(*jit.notes, *runtimes.notes))
     if collector is not None:
         collector.jit_dumps |= jit.dumps
@@ -334,7 +331,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     others = [found.addresses for found in (calls, counted) if found is not None]
     code = symbol_options.runtimes
     placement = place(with_addresses(hits, others), history, info, symbolizer.images.is_other, code)
-    # Addresses are in the hits now: of ten million samples they are 80 MB.
+    # The hits have the addresses now: 80 MB of ten million samples.
     no_address = np.broadcast_to(np.uint64(0), len(events.samples))
     events = replace(events, samples=replace(events.samples, ip=no_address))
     return _Placed(
@@ -360,7 +357,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
 def _with_runtimes(
     events: Events, jit: JitRecords, order: _Order
 ) -> tuple[Events, RuntimeSamples | None]:
-    """Return events whose samples have frames of runtimes, and these; None without."""
+    """Return events whose samples have frames of runtimes, and the frames; None without."""
     if events.runtimes is None:
         return events, None
     from prospect.assembly.runtimes.runtime_stacks import with_runtimes  # noqa: PLC0415 - few recordings have them
@@ -375,7 +372,7 @@ def _with_bytecode(
     history: ProcessHistory,
     symbolizer: Symbolizer,
 ) -> Events:
-    """Return events whose samples in a JVM's interpreter are in the bytecode that it runs."""
+    """Return events whose samples in a JVM's interpreter have the address of its bytecode."""
     if not jit.jvm_pids or events.samples.user is None:
         return events
     from prospect.assembly.stacks.unwinding import in_bytecode  # noqa: PLC0415 - only with stacks of a JVM
@@ -385,7 +382,7 @@ def _with_bytecode(
 
 
 def _labels(events: Events, labelled: SampleEntryReasons, order: _Order) -> Labelled | None:
-    """Label samples as --label asks."""
+    """Label samples by the source of `--label`."""
     if not order.naming.label:
         return None
     from prospect.assembly.labels import label_by  # noqa: PLC0415 - only with --label
@@ -399,7 +396,7 @@ def _assemble(
     object_rows: NDArray[np.int32],
     builder: TableBuilder,
 ) -> Profile:
-    """Make the tables of a profile, but for the entry reasons of kernel time."""
+    """Make the tables of a profile, without the entry reasons of kernel time."""
     events, info, history, hits = placed.events, placed.info, placed.history, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
@@ -450,7 +447,6 @@ def _assemble(
 
 
 def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> Profile:
-    """Add what the files of a profile say."""
     if order.sinks.keep_code is not None:
         from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - only in view
 
@@ -473,7 +469,7 @@ def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> 
 
 
 def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order) -> RunInfo:
-    """Say what the machine of the archive said, or keep what this one says for an archive."""
+    """Add the limits that an archive has, or keep those of this machine for an archive."""
     answers, collector = order.answers, order.sinks.collector
     if answers is not None:
         limits = (*answers.limits, *symbolizer.notes)
@@ -484,7 +480,6 @@ def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order)
 
 
 def _with_raw_data(profile: Profile, placed: _Placed) -> Profile:
-    """Add what raw data says."""
     if placed.events.samples.data is not None:
         from prospect.assembly.raw.raw_records import with_sample_data  # noqa: PLC0415 - only with raw data
 

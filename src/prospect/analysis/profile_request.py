@@ -1,8 +1,7 @@
 """The inputs of the pipeline besides options.
 
-They are a source of records, the contents of the profile besides its hits, and callbacks for
-progress. Callers choose the last two: a report knows what it shows, and whether progress is shown.
-A person chooses `prospect.options.NamingOptions`.
+They are a source of records, the contents of the profile besides its hits, and callbacks. Callers
+choose the last two. A user chooses `prospect.options.NamingOptions`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.wall.path import Schedule
 
 
-# A first screen finds the callers of so many samples in some seconds.
+# Finding the callers of this many samples for a first screen takes a few seconds.
 MOST_SAMPLES_WITH_CALLEES = 250_000
 
 
@@ -40,21 +39,21 @@ class ProfileRequest(Record):
     """The contents of a profile.
 
     Attributes:
-        stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
-        waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
-            they are too. How long threads waited (`Profile.threads`) is always said.
-        callees: the `-V` whose first screen has functions with all that they call, "" for none:
-            stacks of recordings with callers in user space that are short enough
-            (MOST_SAMPLES_WITH_CALLEES), without copies of other processes' stacks, and the inlined
-            functions of the user's own code.
+        stacks: whether call stacks are wanted (`Profile.stacks`), if the recording has them.
+        waits: whether waits off the CPU are samples, with their stacks; `stacks` implies it. The
+            waiting times of threads (`Profile.threads`) are always there.
+        callees: the `-V` of a first screen that has functions with their callees, "" for none. Only
+            recordings with callers in user space and at most MOST_SAMPLES_WITH_CALLEES samples get
+            stacks then, without copies of other processes' stacks, and the inlined functions of the
+            user's own code.
         lines: whether source lines of locations are wanted (`Profile.lines`).
         line_choice: chooses these locations, bool[l] of a profile's; None for all.
-        code: whose instructions are wanted (`Profile.code`), None for nobody's.
-        hints: whether it has what only reports show: raw data, and notes on Python functions that
-            were not read.
-        path: whether the critical path of a command is wanted (`Profile.wall`), where the recording
+        code: chooses the functions whose instructions are wanted (`Profile.code`), None for none.
+        hints: whether to add raw data and notes on Python functions that were not read, which only
+            reports show.
+        path: whether the critical path of a command is wanted (`Profile.wall`), if the recording
             has its switches.
-        turns: whether turns of threads are wanted (`Profile.turns`); takes `waits`, or stacks.
+        turns: whether turns of threads are wanted (`Profile.turns`); needs `waits` or `stacks`.
     """
 
     stacks: bool = False
@@ -69,20 +68,20 @@ class ProfileRequest(Record):
 
 
 def damage_words(origin: str, events: Events) -> str:
-    """Return what is damaged in a recording, for a sentence that names its file already."""
+    """Return the damage of a recording, for a sentence that already names its file."""
     return "; ".join(reason.removeprefix(f"{origin}: ") for reason in events.damage)
 
 
 class Callbacks(Record):
-    """Receivers of what comes up while a profile is made; None for nobody.
+    """Receivers of messages and by-products while a profile is made.
 
     Attributes:
-        announce: called with what is being done, and how far it is.
-        on_unread: called with what could not be read; None for a warning of Python's.
-        keep_code: given what finds instructions after the profile was made.
-        keep_schedule: given the schedule of COMMAND's run, None if its switches are not recorded.
-        collector: keeps what this machine says, for an archive.
-        kept_names: takes the names, for the next part of a live session.
+        announce: called with messages about the progress.
+        on_unread: called with a sentence about unread records; None for a Python warning.
+        keep_code: called with a finder of instructions for the time after the profile was made.
+        keep_schedule: called with the schedule of COMMAND's run, None without its switches.
+        collector: collects facts of this machine for an archive.
+        kept_names: keeps names for the next part of a live session.
     """
 
     announce: Announce | None = None
@@ -93,7 +92,7 @@ class Callbacks(Record):
     kept_names: KeptNames | None = None
 
     def tell_unread(self, origin: str, events: Events) -> None:
-        """Say how much of a recording was not understood, and why."""
+        """Report the size of unread records, and the reason."""
         why = damage_words(origin, events)
         sentence = (
             f"{origin}: {pluralize(events.unread_bytes, 'byte')} of records were not read, the rest"
@@ -113,8 +112,7 @@ class RecordSource(Protocol):
     def info(self) -> RecordingInfo:
         """The facts of the recording.
 
-        Its events are known from the start, the rest at the latest when all blocks were read: a
-        stream brings build ids last.
+        Its events are known from the start, the rest after all blocks: a stream has build ids last.
         """
         ...
 
@@ -125,12 +123,12 @@ class RecordSource(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """Records that are there and in no block; complete when all blocks were read."""
+        """The size of records that are in no block; complete when all blocks were read."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """The sum over all blocks; 0 if that is known only once they are read."""
+        """The size of all blocks; 0 if unknown before they are read."""
 
     def blocks(self) -> Iterable[RecordBlock]:
         """Return the records, once."""

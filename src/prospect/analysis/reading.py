@@ -1,7 +1,7 @@
-"""Read a file that a person names as a Profile, whichever tool wrote it.
+"""Read a file that a user names as a profile, whichever tool wrote it.
 
-A recording by Prospect or perf, known by its first bytes and never by its name, goes through
-`pipeline`; `other_tools` reads everything else.
+The first bytes, never the name, show whether it is a recording by Prospect or perf, which the
+pipeline reads. `other_tools` reads everything else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_profile(
     next to it.
 
     Raises:
-        RecordingError: the file cannot be read, or is of no kind that is known.
+        RecordingError: the file cannot be read, or is of an unknown kind.
     """
     head = b"" if path == STDIN else _head(path)
     if head and not head.startswith(_MAGICS):
@@ -50,7 +50,7 @@ def read_profile(
 
 
 def _head(path: str) -> bytes:
-    """Return the first bytes of a regular file, none of anything else."""
+    """Return the first bytes of a regular file, none for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

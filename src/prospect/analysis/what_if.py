@@ -1,7 +1,7 @@
-"""A recording of a command → how long it would take if some of its functions were faster.
+"""Estimate how long a recorded command would take if some of its functions were faster.
 
-The samples say how much of each thread's time a function had, with all that it calls where stacks
-were recorded; the schedule says what that time held up. See `prospect.wall.schedule_replay`.
+The samples show a function's part of each thread's time, with its callees if stacks were recorded.
+The schedule shows what that time delayed. See `prospect.wall.schedule_replay`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from prospect.wall.path import Schedule
 
 _NS = 1e-9
-# Groups of samples that are left out in turn, for the interval.
+# Groups of samples that the jackknife leaves out in turn.
 _GROUPS = 10
 _T_95 = 2.262  # quantile of Student's t with 9 degrees of freedom
-# Functions that are tried if none is named, and what their time is multiplied by.
+# Functions that are tried if the user names none, and the factor of their time.
 _MOST_TRIED = 8
 _HALF = 0.5
 
@@ -49,7 +49,7 @@ def what_if(
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
-        UsageError: it has no switches of a command, or no function of a name.
+        UsageError: it has no switches of a command, or no function of this name.
     """
     kept: list[Schedule | None] = []
     sinks = replace(sinks, keep_schedule=kept.append)
@@ -120,7 +120,7 @@ class _Run:
         return saved_by(self._schedule, (tid[rows], time_ns[rows]), weight[rows])
 
     def _half_width_ns(self, weight: NDArray[np.float64]) -> float:
-        """Return half of the interval, by leaving out a tenth of the samples at a time.
+        """Return half of the 95 % interval, from leaving out a tenth of the samples at a time.
 
         Source: Wolter, Introduction to Variance Estimation, 2nd edition, chapter 4 (jackknife).
         """

@@ -36,7 +36,7 @@ class AnnotateKeywords(AnnotatingOptions, DisassemblerOptions, NamingOptions):
 def instruction_options(
     what: str, asked: AnnotateKeywords, *, colour: bool = False, boxes: bool = False
 ) -> AnnotateOptions:
-    """Return what keywords or options ask for, with instructions of `what`."""
+    """Return the options of keywords, for instructions of `what`."""
     choice = FunctionChoice(
         what,
         str(asked.detail),  # type: ignore[arg-type]  # checked by those who annotate
@@ -48,7 +48,7 @@ def instruction_options(
 
 
 def source_options(what: str, asked: AnnotateKeywords, *, colour: bool = False) -> SourceOptions:
-    """Return what keywords or options ask for, with source files that fit `what`."""
+    """Return the options of keywords, for source files of `what`."""
     return SourceOptions(
         what=what,
         detail=str(asked.detail),  # type: ignore[arg-type]  # checked by those who annotate

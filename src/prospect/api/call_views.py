@@ -1,4 +1,4 @@
-"""Examine who called whom, for the command line and for `calls` of the Python interface.
+"""Show callers and callees, for the command line and for `calls` of the Python interface.
 
 Documented in docs/python.md and docs/calls.md.
 """
@@ -34,12 +34,11 @@ FORMATS = ("text", "json")
 
 
 class CallsOptions(Record):
-    """The parts that were asked for.
+    """The calls to show, and how.
 
     Attributes:
-        choice: which samples, and what is shown of them.
         inline: whether inlined functions are separate functions.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory.
+        program: the program that wrote a gmon.out; "" for ``a.out`` in the same directory.
         format: "text" or "json".
         colour: mark titles and cut lines for a terminal.
     """
@@ -54,18 +53,14 @@ class CallsOptions(Record):
 def examine_calls(
     path: str | Profile, asked: CallsOptions, naming: NamingOptions, sinks: Callbacks
 ) -> Callable[[BinaryIO], None]:
-    """Read a recording, find out who called whom, and return what writes it to a file.
+    """Read a recording, find callers and callees, and return a function that writes them.
 
-    Args:
-        path: a recording or a profile of another tool, "-" for a recording on standard input; or
-            a profile with its stacks.
-        asked: what was asked for.
-        naming: how addresses are named.
-        sinks: what receives progress and remarks meanwhile.
+    `path` is a recording or a profile of another tool, "-" for a recording on standard input; or a
+    profile with its stacks.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
-        UsageError: an option has no meaning, or nothing is called what was asked for.
+        UsageError: an option is invalid, or no function has the name.
     """
     for name, given, known in (
         ("format", (asked.format,), FORMATS),
@@ -75,10 +70,7 @@ def examine_calls(
         for value in given:
             if value not in known:
                 raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
-    if isinstance(path, str):
-        profile: Profile = read_stacks(path, asked, naming, sinks)
-    else:
-        profile = path
+    profile = read_stacks(path, asked, naming, sinks) if isinstance(path, str) else path
     if has_call_shares(profile):
         return _counted_calls(profile, asked)
     view = calls_view(profile, asked.choice)
@@ -99,7 +91,7 @@ def read_stacks(
 
 
 def _counted_calls(profile: Profile, asked: CallsOptions) -> Callable[[BinaryIO], None]:
-    """Show calls that were counted, if no stacks were recorded: nothing else can be chosen."""
+    """Show counted calls of a recording without stacks, which filters need."""
     choice = asked.choice
     if choice.callers_of or choice.samples != SampleChoice(choice.samples.detail):
         raise UsageError("calls: its calls were counted without stacks, which filters need")
@@ -125,7 +117,7 @@ class CallsKeywords(CallingOptions, NamingOptions):
 
 
 def calls_options(asked: CallsKeywords, *, colour: bool = False) -> CallsOptions:
-    """Return what keywords or options ask for."""
+    """Return the options of keywords."""
     samples = SampleChoice(
         str(asked.detail),  # type: ignore[arg-type]  # checked by `examine_calls`
         asked.process,

@@ -157,18 +157,11 @@ def diff_by(
     naming: NamingOptions,
     sinks: Callbacks,
 ) -> Difference:
-    """Compare as `diff` does, with choices of naming that are none of its keywords."""
-    sides = _listed(before), _listed(after)
-    announce = sinks.announce or silent
-    first, second = _profiles(
-        sides,
-        naming,
-        ProfileRequest(stacks=asked.stacks or asked.inclusive, waits=True, turns=True),
-        sinks,
-    )
-    announce("comparing")
-    found = compare(first, second, asked)
-    return Difference(**asdict(found))
+    """Compare as `diff` does, with options of naming that are not its keywords."""
+    wanted = ProfileRequest(stacks=asked.stacks or asked.inclusive, waits=True, turns=True)
+    first, second = _profiles((_listed(before), _listed(after)), naming, wanted, sinks)
+    (sinks.announce or silent)("comparing")
+    return Difference(**asdict(compare(first, second, asked)))
 
 
 def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
@@ -181,7 +174,7 @@ def _profiles(
     wanted: ProfileRequest,
     sinks: Callbacks,
 ) -> list[list[Profile]]:
-    """Read the recordings of each side, and announce which one of how many."""
+    """Read the recordings of each side; announce the number of each."""
     count = sum(map(len, sides))
     number = 0
     profiles: list[list[Profile]] = []

@@ -1,4 +1,4 @@
-"""Estimates as columns for a data frame: classes of hits side by side, and wall time."""
+"""Return estimates as columns for a data frame: classes of hits side by side, and wall time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def columns_table(
     profile: Profile, dimension: str, keys: Sequence[str], detail: str
 ) -> dict[str, NDArray[Any]]:
-    """Return what `Profile.columns_table` does; raises as that."""
+    """Return the table of `Profile.columns_table`; raises as that."""
     with ReportView(profile, cast("Detail", detail), 0.0, 0.0) as view:
         tables = class_columns(view, dimension, keys, MOST_COLUMNS)
     found: dict[str, NDArray[Any]] = {}
@@ -49,7 +49,7 @@ def columns_table(
 
 
 def wall_table(profile: Profile) -> dict[str, NDArray[Any]]:
-    """Return what `Profile.wall_table` does; raises as that."""
+    """Return the table of `Profile.wall_table`; raises as that."""
     with Report(profile) as report:
         account = report.wall
     if account is None:
@@ -58,7 +58,7 @@ def wall_table(profile: Profile) -> dict[str, NDArray[Any]]:
 
 
 def turn_parts_table(profile: Profile, detail: str) -> dict[str, NDArray[Any]]:
-    """Return what `Profile.turn_parts_table` does; raises as that."""
+    """Return the table of `Profile.turn_parts_table`; raises as that."""
     with Report(profile, cast("Detail", detail)) as report:
         account = report.turns
     if account is None:

@@ -1,9 +1,9 @@
-"""Make functions of the Python interface of what they take, and return reports from them.
+"""Make functions of the Python interface from their arguments, and return reports from them.
 
 A function takes a record of `prospect.options.Options`, which declares its arguments: names, types,
-defaults and meanings, those of options that it shares with the command line by inheritance. `takes`
-makes of it the function that users call. `written_out` gives that a signature and a docstring, for
-`help` and for editors. Documented in docs/python.md.
+defaults and meanings. The record inherits the options that the command line has too. `takes` turns
+it into the function that users call. `written_out` adds a signature and a docstring for `help` and
+editors. Documented in docs/python.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ReturnedOptions(AnnouncedOptions):
 
 
 def takes(kind: Callable[_P, _Asked]) -> Callable[[Callable[[_Asked], _R]], Callable[_P, _R]]:
-    """Make a function of a record one of the record's fields."""
+    """Turn a function of a record into a function of the record's fields."""
 
     def decorate(function: Callable[[_Asked], _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
@@ -64,7 +64,7 @@ def takes(kind: Callable[_P, _Asked]) -> Callable[[Callable[[_Asked], _R]], Call
 def method_takes(
     kind: Callable[_P, _Asked],
 ) -> Callable[[Callable[[_Of, _Asked], _R]], Callable[Concatenate[_Of, _P], _R]]:
-    """Make a method of a record one of the record's fields."""
+    """Turn a method that takes a record into a method that takes the record's fields."""
 
     def decorate(function: Callable[[_Of, _Asked], _R]) -> Callable[Concatenate[_Of, _P], _R]:
         @functools.wraps(function)
@@ -78,7 +78,7 @@ def method_takes(
 
 
 def _asked(kind: Any, function: str, places: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-    """Return what a function was called with; lists become tuples."""
+    """Return the record of a call's arguments; lists become tuples."""
     declared = declared_in(kind)
     names = [name for name, one in declared.items() if not one.is_keyword]
     if len(places) > len(names):
@@ -149,12 +149,9 @@ def _described(name: str, meaning: str) -> list[str]:
 
 
 def returned_report(output: str, make: Callable[[], Written]) -> bytes:
-    """Return a report, and put it in a file as well.
+    """Return a report, and write it to a file as well.
 
-    Args:
-        output: the file, "" for none. It is opened first: where that fails, nothing was computed
-            in vain.
-        make: computes the report.
+    `output` is the file, "" for none. It is opened before `make` computes the report.
 
     Raises:
         RenderError: the file cannot be written.
@@ -172,5 +169,5 @@ def returned_report(output: str, make: Callable[[], Written]) -> bytes:
 
 
 def as_text(report: bytes) -> str:
-    """Return a report's text; names of processes and files may be no UTF-8."""
+    """Return a report's text; names of processes and files may be invalid UTF-8."""
     return report.decode(errors="backslashreplace")

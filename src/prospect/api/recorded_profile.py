@@ -354,18 +354,18 @@ def open(asked: OpenRequest) -> Profile:
 
 
 def _wanted(asked: OpenKeywords) -> ProfileRequest:
+    wanted = ProfileRequest(lines=asked.lines, stacks=asked.stacks, turns=asked.stacks)
     if not asked.code:
-        return ProfileRequest(lines=asked.lines, stacks=asked.stacks, turns=asked.stacks)
+        return wanted
     from prospect.assembly.code.code import code_of_report
 
-    code = code_of_report(asked)
-    return ProfileRequest(lines=asked.lines, stacks=asked.stacks, turns=asked.stacks, code=code)
+    return replace(wanted, code=code_of_report(asked))
 
 
 def read(
     path: str, naming: NamingOptions, wanted: ProfileRequest, sinks: Callbacks, program: str = ""
 ) -> Profile:
-    """Read a recording as `open` does, with choices that are none of its keywords."""
+    """Read a recording as `open` does, with options that are not its keywords."""
     from prospect.analysis.reading import read_profile  # a store needs none of it
 
     profile = read_profile(path, naming, wanted, sinks, program)
@@ -404,7 +404,11 @@ def _words(command: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _known_detail(detail: str | int) -> Detail:
-    """Return a detail as `-V` has it."""
+    """Return a detail of `-V`.
+
+    Raises:
+        UsageError: it is unknown.
+    """
     from prospect.figures.processes import DETAILS
 
     for known in DETAILS:
@@ -415,6 +419,5 @@ def _known_detail(detail: str | int) -> Detail:
 
 def _missing(library: str) -> str:
     import shlex
-    import sys
 
     return f"{library} is not installed: {shlex.quote(sys.executable)} -m pip install {library}"

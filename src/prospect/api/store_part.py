@@ -1,4 +1,4 @@
-"""A part of a store, as a profile."""
+"""Read a part of a store, or choose a part of a recording, as a profile."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def read_store(
     """Read a part of a store.
 
     Args:
-        path: of the store, or of the stores of many hosts; or its URL.
-        specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
+        path: the path or URL of the store, or of the stores of many hosts.
+        specifications: the part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
-        addresses: whether hits of a function are kept apart by address, where the store has these.
-        apart: the dimensions that hits are kept apart by besides, as of ``--columns``.
+        addresses: whether hits of a function are separate by address, if the store has addresses.
+        apart: more dimensions that hits are separate by, as in ``--columns``.
         engine: "local", or spark://HOST:PORT of a Spark cluster's master.
 
     Raises:
-        UsageError: a specification has no meaning, or there is no such dimension or engine.
+        UsageError: a specification is invalid, or there is no such dimension or engine.
         StoreError: nothing matches, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
@@ -54,13 +54,13 @@ def part_of(
     """Choose a part of a recording by the words that choose a part of a store.
 
     Args:
-        profile: of the recording, with samples.
-        specifications: which part, as ``since:02:10`` or ``comm:nginx``.
-        sort: keys that hits are kept apart by: a part has no single samples any more.
-        columns: the same, the dimension of ``--columns``.
+        profile: the profile of the recording, with samples.
+        specifications: the part, as ``since:02:10`` or ``comm:nginx``.
+        sort: keys that hits are separate by, as a part has no single samples.
+        columns: a dimension of ``--columns`` that they are separate by too.
 
     Raises:
-        UsageError: a specification has no meaning, or nothing matches.
+        UsageError: a specification is invalid, or nothing matches.
     """
     whole = kept_apart(profile, sort, columns)
     part = part_of_recording(whole, parse_specifications(specifications))

@@ -1,20 +1,19 @@
-"""State that is carried from one part of a session to the next, but for processes: see `tasks`.
+"""Carry state from one part of a session to the next. `tasks` carries processes.
 
-`LastSwitches`: each part begins with switches at time 0, which say whether it found a thread on a
-CPU, ready or waiting. A wait that lasts over the end of a part is cut in two, whose times add up.
-CPUs are drained one after the other, so a switch may be drained with the part after the one in
-which its thread went on elsewhere, or ended. It comes too late to say anything, and is left out.
+`LastSwitches`: each part begins with switches at time 0 that show whether a thread was on a CPU,
+ready or waiting. A wait over the end of a part is two waits, whose times add up. CPUs are drained
+one after the other, so a switch may arrive a part after its thread went on elsewhere, or ended.
+Such a late switch is left out.
 
 `LoadedPrograms`: a part begins with records, at time 0, of the BPF programs and trampolines that
-were loaded in earlier parts and still are. The kernel's listing, which is read once, has only those
-from before the session.
+earlier parts loaded. The kernel's listing, which is read once, has only those from before the
+session.
 
-`PythonNames`: the walker sends a name of a code object at first sight, and again from time to time.
-A name that it has not sent for longer belongs to code that nobody runs any more, and so do names
-of interpreters whose processes have ended.
+`PythonNames`: the walker sends the name of a code object at first sight, and again from time to
+time. If it stops, nobody runs the code any more. Interpreters go when their processes have ended.
 
-`Followed`: processes that `top -p` named, with those that joined them, or threads. Threads need no
-choice among samples: only they, and what they start, have events.
+`Followed`: the processes of `top -p` and their descendants, or the threads of `top -t`. Threads
+need no choice among samples: only they, and the threads that they start, have events.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from prospect.events.record_columns import (
 )
 from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
 from prospect.live.live_limits import MOST_PROGRAMS, MOST_RUNTIME_NAME_BYTES, MOST_SHARING_PIDS
-from prospect.records import NamedTuple, Record, field, replace
+from prospect.records import Record, field, replace
 from prospect.spaces.attribution import task_tid
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import ProcessTable
 
 _TID_SHIFT, _PID_MASK = np.uint64(32), np.uint64((1 << 32) - 1)
-# A thread's last switch is drained so long after its end at most.
+# A thread's last switch is drained at most this long after its end.
 _LATEST_NS = 10 * 10**9
 _NEVER = np.uint64(2**64 - 1)
 
@@ -69,7 +68,7 @@ def _no_switches() -> Switches:
 
 
 class LastSwitches:
-    """The last switch of each thread that lives, ascending by thread."""
+    """The last switch of each living thread, ascending by thread."""
 
     def __init__(self) -> None:
         self._last = _no_switches()
@@ -77,14 +76,14 @@ class LastSwitches:
         self._ended = np.empty(0, np.int32)
 
     def __len__(self) -> int:
-        """Return of how many threads it is known what they do."""
+        """Return the number of threads whose state is known."""
         return len(self._last)
 
     def carried(self, events: Events, switch_event: int) -> Events:
-        """Return a part's records with what threads did before it in front, at time 0.
+        """Return a part's records after the last switches of threads before it, at time 0.
 
         Args:
-            switch_event: row of the event that samples every switch, -1 without.
+            switch_event: the row of the event that samples every switch, -1 for none.
         """
         switches = events.switches or _no_switches()
         is_late = self._is_late(switches, events.tasks)
@@ -102,8 +101,8 @@ class LastSwitches:
         """Follow the switches of a part.
 
         Args:
-            events: the part's own, without what `carried` put in front.
-            tids: of all threads that live now.
+            events: the part's own records, without those that `carried` adds.
+            tids: all living threads.
         """
         tasks, switches = events.tasks, events.switches or _no_switches()
         switches = gather(switches, np.flatnonzero(~self._is_late(switches, tasks)))
@@ -128,7 +127,7 @@ class LastSwitches:
         self._last = gather(every, order[is_last & lives])
 
     def _is_late(self, switches: Switches, tasks: Tasks) -> NDArray[np.bool_]:
-        """Mark what is older than what is known of its thread, bool[n]."""
+        """Mark switches that are older than the last known one of their thread, bool[n]."""
         late = self._is_of_ended(switches.task, switches.time_ns, tasks)
         if len(self):
             known = task_tid(self._last.task)
@@ -141,7 +140,7 @@ class LastSwitches:
     def _is_of_ended(
         self, task: NDArray[np.uint64], time_ns: NDArray[np.uint64], tasks: Tasks
     ) -> NDArray[np.bool_]:
-        """Mark what was done by threads that ended before, bool[n]; numbers are given again."""
+        """Mark records of threads that ended before, bool[n]; the kernel reuses their numbers."""
         tid = task_tid(task)
         found = np.isin(tid, self._ended)
         if not found.any():
@@ -160,12 +159,12 @@ class LastSwitches:
 
 
 def _latest(tasks: Tasks, chosen: NDArray[np.bool_]) -> dict[int, int]:
-    """Return when each thread was last born, or ended: records are in chronological order."""
+    """Return the last time of each thread: records are in chronological order."""
     return dict(zip(tasks.tid[chosen].tolist(), tasks.time_ns[chosen].tolist(), strict=True))
 
 
 def _births(tasks: Tasks, chosen: NDArray[np.bool_]) -> Switches:
-    """Return births as switches: who is born is ready, and waits for a CPU."""
+    """Return births as switches: a new thread is ready, and waits for a CPU."""
     rows = np.flatnonzero(chosen)
     tid = tasks.tid.take(rows).astype(np.uint32).astype(np.uint64)
     pid = tasks.pid.take(rows).astype(np.uint32).astype(np.uint64)
@@ -178,36 +177,31 @@ def _births(tasks: Tasks, chosen: NDArray[np.bool_]) -> Switches:
     )
 
 
-class _Program(NamedTuple):
-    """The symbol of its record; see `KernelSymbols`."""
-
-    length: int
-    kind: int
-    name: bytes
-
-
 class LoadedPrograms:
-    """Programs loaded since the session began and still there, by address, the oldest first."""
+    """The programs that the session saw loaded and not unloaded, the oldest first.
+
+    By address, each has the length, kind and name of its record; see `KernelSymbols`.
+    """
 
     def __init__(self) -> None:
-        self._programs: dict[int, _Program] = {}
+        self._programs: dict[int, tuple[int, int, bytes]] = {}
 
     def __len__(self) -> int:
-        """Return how many are known."""
+        """Return their number."""
         return len(self._programs)
 
     def carried(self, events: Events) -> Events:
-        """Return a part's records with what was loaded before it in front."""
+        """Return a part's records after those of the programs that were loaded before it."""
         if not self._programs:
             return events
         size = len(self._programs)
-        known = self._programs.values()
+        lengths, kinds, names = zip(*self._programs.values(), strict=True)
         before = KernelSymbols(
             order=np.zeros(size, np.int64),
             time_ns=np.zeros(size, np.uint64),
             address=np.fromiter(self._programs, np.uint64, size),
-            length=np.fromiter((one.length for one in known), np.uint64, size),
-            kind=np.fromiter((one.kind for one in known), np.uint8, size),
+            length=np.array(lengths, np.uint64),
+            kind=np.array(kinds, np.uint8),
             unregister=np.zeros(size, np.bool_),
             name=np.arange(len(events.names), len(events.names) + size, dtype=np.int32),
         )
@@ -215,14 +209,14 @@ class LoadedPrograms:
         return replace(
             events,
             kernel_symbols=appended(before, own, np.arange(len(own.order))),
-            names=[*events.names, *(one.name for one in known)],
+            names=[*events.names, *names],
         )
 
     def take_in(self, events: Events) -> None:
-        """Follow what was loaded and unloaded in a part.
+        """Follow the programs that a part loaded and unloaded.
 
         Args:
-            events: the part's own, without what `carried` put in front.
+            events: the part's own records, without those that `carried` adds.
         """
         table = events.kernel_symbols
         columns = (table.address, table.length, table.kind, table.unregister, table.name)
@@ -231,20 +225,20 @@ class LoadedPrograms:
         ):
             self._programs.pop(address, None)
             if not is_gone and name >= 0:
-                self._programs[address] = _Program(length, kind, events.names[name])
+                self._programs[address] = length, kind, events.names[name]
             if len(self._programs) > MOST_PROGRAMS:
                 del self._programs[next(iter(self._programs))]
 
 
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
-# If more of the room than this is taken, names go with the last process of their interpreter: where
+# Beyond this share of the space, names go with the last process of their interpreter: if
 # interpreters start all the time, most names are of those that have ended.
 _SCARCE_SHARE = 0.125
-# As rings and looks may delay what is sent, one more than is needed.
+# Rings and looks may delay a name: one interval more than needed.
 _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
-# Names of an interpreter whose processes have ended, for a child of theirs that was not sampled
-# yet. Where programs start all the time most names are of those.
+# How long to keep names of an interpreter whose processes have ended: a child of theirs may not
+# have been sampled yet.
 _KEPT_ENDED_NS = 2 * 60 * 10**9
 
 
@@ -252,11 +246,11 @@ class _Interpreter(Record, frozen=False):
     """The names of one interpreter.
 
     Attributes:
-        texts: of its code objects, with the time at which each was last told.
-        known_ns: when it was last told.
-        image: what is known of it, None for nothing.
-        pids: processes that were sampled in it, of which `MOST_SHARING_PIDS` are kept.
-        ended_ns: since when all of these have ended, 0 if some run or none is known.
+        texts: those of its code objects, with the time of the last record.
+        known_ns: the time of the last record of the image.
+        image: None for no record.
+        pids: at most `MOST_SHARING_PIDS` processes that were sampled in it.
+        ended_ns: when all of these were first seen ended, 0 if some run or none is known.
     """
 
     texts: dict[CodeKey, tuple[int, CodeText]] = field(default_factory=dict)
@@ -267,32 +261,27 @@ class _Interpreter(Record, frozen=False):
 
     def see(self, running: Container[int], now_ns: int) -> None:
         """Note whether its processes run."""
-        if (
-            len(self.pids) >= MOST_SHARING_PIDS
-            or not self.pids
-            or any(map(running.__contains__, self.pids))
-        ):
-            self.ended_ns = 0
-        else:
-            self.ended_ns = self.ended_ns or now_ns
+        is_known = 0 < len(self.pids) < MOST_SHARING_PIDS
+        have_ended = is_known and not any(pid in running for pid in self.pids)
+        self.ended_ns = (self.ended_ns or now_ns) if have_ended else 0
 
 
 class PythonNames:
-    """Interpreters and code objects, and when each was last known."""
+    """The names of interpreters and code objects, and the time of their last record."""
 
     def __init__(self, most_bytes: int = MOST_RUNTIME_NAME_BYTES) -> None:
-        """Begin with room for so many bytes of names."""
+        """Begin with space for this many bytes of names."""
         self._interpreters: dict[int, _Interpreter] = {}
         self._room = NameRoom(most_bytes)
-        # Processes that run the same program tell the same: it is kept once.
+        # Processes that run the same program share their texts.
         self._shared: dict[CodeText, CodeText] = {}
 
     def __len__(self) -> int:
-        """Return how many code objects are known."""
+        """Return the number of known code objects."""
         return sum(len(one.texts) for one in self._interpreters.values())
 
     def carried(self, events: Events, end_ns: int, running: Container[int] = ()) -> Events:
-        """Return a part's records with the names that its stacks may need; keep what it says.
+        """Keep the names of a part's records; return them with all names that its stacks may need.
 
         Args:
             running: the processes that ran when the part began.
@@ -311,9 +300,8 @@ class PythonNames:
                 left_out[key.image] = left_out.get(key.image, 0) + 1
         pids = (python.task & _PID_MASK).tolist()
         for pid, number in set(zip(pids, python.image.tolist(), strict=True)):
-            if (sampled := self._interpreters.get(number)) and len(
-                sampled.pids
-            ) < MOST_SHARING_PIDS:
+            sampled = self._interpreters.get(number)
+            if sampled and len(sampled.pids) < MOST_SHARING_PIDS:
                 sampled.pids.add(pid)
         used = [(one, self._interpreters.get(one)) for one in distinct(python.image).tolist()]
         return replace(
@@ -327,7 +315,7 @@ class PythonNames:
         )
 
     def _keep(self, known: _Interpreter, key: CodeKey, text: CodeText, now_ns: int) -> bool:
-        """Keep the news of a code object; return whether anything of it is kept."""
+        """Keep new texts of a code object; return whether it has any."""
         before = known.texts.get(key)
         if before:
             new = {name: one for name, one in text._asdict().items() if one is not None}
@@ -338,7 +326,7 @@ class PythonNames:
         return before is not None
 
     def _forget(self, now_ns: int, running: Container[int]) -> None:
-        """Forget what was not told for long, and interpreters whose processes have ended."""
+        """Forget names without a recent record, and interpreters whose processes have ended."""
         forgotten: list[CodeKey] = []
         kept_ended_ns = -1 if self._room.taken_share > _SCARCE_SHARE else _KEPT_ENDED_NS
         for number, one in list(self._interpreters.items()):
@@ -361,7 +349,7 @@ class PythonNames:
             self._shared = {text: text for text in kept}
 
     def records(self, events: Sequence[EventDescription]) -> bytes:
-        """Return samples of time 0 that say all that is known."""
+        """Return samples of time 0 with all known names."""
         found = [one for one in events if wire.is_frames_event(one.attr, one.name) and one.ids]
         if not found:
             return b""
@@ -399,10 +387,10 @@ def _sample(event: EventDescription, payload: bytes) -> bytes:
 
 
 class Followed:
-    """Processes or threads that somebody named, and who joined them."""
+    """The chosen processes or threads, and their descendants."""
 
     def __init__(self, whom: Whom) -> None:
-        """Begin with those who ran already."""
+        """Begin with those that run already."""
         self._pids = whom.pids
         self._members = None if whom.members is None else {*whom.pids, *whom.members}
 
@@ -416,7 +404,7 @@ class Followed:
         for pid, parent in zip(tasks.pid.take(forks).tolist(), parents, strict=True):
             if parent in self._members:
                 self._members.add(pid)
-            else:  # the number of one that has ended
+            else:  # the number may be that of a process that has ended
                 self._members.discard(pid)
 
     def mark(self, processes: ProcessTable) -> None:

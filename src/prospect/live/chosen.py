@@ -1,6 +1,6 @@
-"""Processes or threads that were named: their ids and names, and whether they still run.
+"""The processes or threads that a user chose: their ids and names, and whether they still run.
 
-This module knows the standard library alone: for `prospect top --target` it runs on the target.
+This module imports only the standard library: `prospect top --target` runs it on the target.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ class Whom(NamedTuple):
     """The processes that a session follows.
 
     Attributes:
-        words: what they are called, as "process 4711 (nginx)".
-        pids: the processes that were named, or whose threads were.
-        members: these and all that descended from them when somebody looked; None if threads
-            were named.
+        words: their description, as "process 4711 (nginx)".
+        pids: the chosen processes, or those of the chosen threads.
+        members: these and their descendants at the time of the look; None for threads.
     """
 
     words: str
@@ -37,10 +36,10 @@ class Chosen(Closing):
     """Processes or threads of this machine, until `close`; they run on."""
 
     def __init__(self, pids: tuple[int, ...], tids: tuple[int, ...]) -> None:
-        """Find them; not yet what descends from them.
+        """Find them, without their descendants.
 
         Raises:
-            CaptureError: one of them is not there, or is a kernel thread.
+            CaptureError: one of them does not exist, or is a kernel thread.
         """
         self._tids = {tid: _begin(tid) for tid in tids}
         for tid, begin in self._tids.items():
@@ -55,24 +54,24 @@ class Chosen(Closing):
         self._words = f"{kind}{plural} {', '.join(named[:_MOST_NAMED])}{more}"
 
     def whom(self) -> Whom:
-        """Say who they are; call it once forks are recorded, which say who joins them."""
+        """Return them with their descendants; call it once forks are recorded."""
         return Whom(self._words, self._pids, None if self._tids else tuple(family(self._pids)))
 
     def have_ended(self) -> bool:
-        """Say whether none of those that were named runs any more."""
+        """Return whether all chosen ones have ended."""
         if self._tids:
             return all(_begin(tid) != begin for tid, begin in self._tids.items())
         return self._attached.reap() is not None
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close their descriptors."""
         self._attached.close()
 
 
 def _begin(tid: int) -> bytes:
-    """Return when a thread began, which no later one of its number did; empty without one."""
+    """Return a thread's start time, which a reused number does not have; empty for no thread."""
     with suppress(OSError, IndexError):
-        # starttime, the 20th field behind the name in parentheses; see proc(5).
+        # starttime, the 20th field after the name in parentheses; see proc(5).
         return read_file(f"/proc/{tid}/stat").rpartition(b")")[2].split()[19]
     return b""
 

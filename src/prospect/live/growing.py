@@ -1,4 +1,4 @@
-"""Drained records, part by part → the profile of each part, and of all that is remembered."""
+"""Make the profile of each part of drained records, and of all remembered parts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ class GrowingProfile:
     """The profile of a session.
 
     Attributes:
-        tasks: who runs, as of the last part.
-        fetch_names: fetches what a part lacks names of, as `Source` says; None for nothing.
-        name_containers: names the containers that paths of control groups are of, by their ids;
-            None for nobody.
+        tasks: the processes at the end of the last part.
+        fetch_names: see `Source`; None for no fetching.
+        name_containers: see `Source`; None for no names.
     """
 
     def __init__(
@@ -58,14 +57,13 @@ class GrowingProfile:
         off_cpu: bool = False,
         followed: Followed | None = None,
     ) -> None:
-        """Begin with nothing.
+        """Begin without a part.
 
         Args:
-            bounds: how much is remembered.
             stacks: whether call stacks are wanted.
             use_cache: whether symbol tables are kept on disk.
-            off_cpu: whether switches are recorded, which all threads have part in.
-            followed: who counts as the command and its descendants; None for nobody.
+            off_cpu: whether the switches of all threads are recorded.
+            followed: the processes that count as the command and its descendants; None for none.
         """
         self._most_samples = bounds.most_samples
         self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
@@ -85,7 +83,7 @@ class GrowingProfile:
         self.tasks = LiveTasks()
 
     def find_turns(self) -> None:
-        """Let parts from now on have the turns of their threads."""
+        """Give later parts the turns of their threads."""
         self._wanted = replace(self._wanted, turns=True)
 
     def add(
@@ -95,13 +93,13 @@ class GrowingProfile:
         seen: Mapping[int, Sequence[int]],
         running: Running | None = None,
     ) -> Profile:
-        """Take in a part; return its own profile.
+        """Add a part; return its own profile.
 
         Args:
             data: whole records.
-            info: what a recording of these records says of itself, but for its processes.
+            info: the facts of a recording of these records, without its processes.
             seen: by pid, what the first look at the system saw of a process.
-            running: who ran at its end, where ends of processes may be missing.
+            running: the processes at its end, if exits may be missing.
         """
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
         events = replace(events, control_groups=self._groups_with(events))
@@ -113,7 +111,7 @@ class GrowingProfile:
         carried = self._programs.carried(self.tasks.carried(events, pids, named))
         if self._switches is not None:
             carried = self._switches.carried(carried, switch_event(info))
-        # For a reused number, the state at the start is no longer true.
+        # The state at the start is not that of a reused number.
         described = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
         processes = {str(pid): seen[pid] for pid in described & seen.keys()}
         starts = {str(pid): one.start_ns for pid, one in births.items() if one.start_ns}
@@ -149,34 +147,34 @@ class GrowingProfile:
         return part
 
     def records(self, events: Sequence[EventDescription]) -> bytes:
-        """Return the records that a recording of the next parts is to begin with."""
+        """Return the first records of a recording of the next parts."""
         return self.tasks.records() + self._python.records(events)
 
     def profile(self) -> Profile:
-        """Return the profile of all that is remembered; at least one part was added."""
+        """Return the profile of all remembered parts, at least one."""
         return self._joined.profile() if self._only is None else self._only
 
     def read_new_files(self, most: int) -> int:
-        """Bound how many files' symbols a part is the first to read, 0 for any number.
+        """Bound the number of new files whose symbols a part reads, 0 for any number.
 
-        Returns: how many had to wait for a later part since the last call.
+        Returns the number of files that had to wait since the last call.
         """
         kept = self._kept_names
         kept.most_new, count, kept.put_off = most, kept.put_off, 0
         return count
 
     def read_no_files_if(self, is_late: Callable[[], bool]) -> None:
-        """Read no symbols of further files as soon as there is no time for that."""
+        """Read no symbols of new files once this returns true."""
         self._kept_names.is_late = is_late
 
     def forget_names(self) -> None:
-        """Give back the memory of names that files have, which are read again where needed."""
+        """Free the memory of names; they are read from files again when needed."""
         kept = self._kept_names
         self._kept_names = KeptNames(kept.most_addresses, kept.most_symbols, is_late=kept.is_late)
         self._sinks = replace(self._sinks, kept_names=self._kept_names)
 
     def clear(self) -> None:
-        """Forget all parts; who runs is still known."""
+        """Forget all parts, but not the running processes."""
         self._joined, self._only = JoinedProfile(), None
 
     def _join(self, part: Profile) -> None:
@@ -186,7 +184,7 @@ class GrowingProfile:
         self._joined.add(part)
 
     def _groups_with(self, events: Events) -> dict[int, bytes]:
-        """Return the control groups that are known, and remember those of a part longest."""
+        """Return the known control groups; those that a part uses are forgotten last."""
         groups = self._control_groups
         groups |= events.control_groups
         if len(groups) > MOST_GROUPS:
@@ -209,8 +207,7 @@ class GrowingProfile:
 
     def _forget(self) -> None:
         times = np.sort(self._joined.profile().samples.time_ns)
-        # Relative to what is remembered, not to what is there: one part may have had many times as
-        # much.
+        # Relative to the bound, not to what is there: one part may have many times as much.
         kept = int(self._most_samples * (1 - _FORGOTTEN_SHARE))
         begin_ns = self._joined.end_of_part(int(self._joined.parts * _FORGOTTEN_SHARE))
         if len(times) > kept:
@@ -219,7 +216,7 @@ class GrowingProfile:
 
 
 def _with_births(processes: ProcessTable, births: Mapping[int, Birth]) -> ProcessTable:
-    """Say of processes that ran before the part when and how their programs began."""
+    """Set when and how the programs of processes began that ran before the part."""
     birth, start_ns = processes.birth.copy(), processes.start_ns.copy()
     is_older = (birth == BIRTH_PREEXISTING) & (start_ns == 0)
     for row in np.flatnonzero(is_older).tolist():

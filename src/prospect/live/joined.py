@@ -1,16 +1,16 @@
-"""Profiles of one interval after another → one profile of them all.
+"""Join the profiles of consecutive intervals into one profile.
 
 The profiles are of the same machine and events in chronological order, such as a live session makes
 every few seconds. Rows are joined by identity: processes by pid and birth, objects by path and
 build id, functions by object, address and name. Each row of a part costs a Python step, and each
-part a copy of what is there.
+part a copy of the whole.
 
-A thread that lives as a part ends is the same one as the part after it begins; its times add up,
-and its program and name are the last. `longest_ns` is of a wait within one part.
+A thread that lives at the end of a part is the same at the begin of the next part. Its times add
+up, and its program and name are the last. `longest_ns` is that of a wait within one part.
 
-A wait that lasts from part to part is a row of the waits in each: it has the stack that the wait
-had in the part before, and its length is how long the wait went on in this one. If the wait's own
-sample was lost, it has the stack of the thread's wait before.
+A wait over several parts is a row of the waits in each. It has the stack of its row in the part
+before, and its length is the time in this part. If the wait's own sample was lost, it has the stack
+of the thread's wait before.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo, RunInfo
 
 _Key = TypeVar("_Key", bound="Hashable")
+_Placed = TypeVar("_Placed", "HitTable", "WaitTable")
+_Stacked = TypeVar("_Stacked", "SampleTable", "WaitTable")
 _NS = 1e-9
 _SECONDS = "_s"
 
@@ -54,7 +56,7 @@ _SECONDS = "_s"
 def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
     """Return the run from the start of the first to the end of the last; there is at least one.
 
-    Counts and times add up; everything else of a run is from the last one.
+    Counts and times add up; everything else is from the last run.
     """
     first, last = runs[0], runs[-1]
     return replace(
@@ -68,20 +70,23 @@ def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
         process_notes=_distinct(note for run in runs for note in run.process_notes),
         damage=_distinct(sentence for run in runs for sentence in run.damage),
         cut_chains=tuple(cut for run in runs for cut in run.cut_chains),
-        statistics=_sums([run.statistics for run in runs]),
+        statistics=_sums(run.statistics for run in runs),
         accounting={
             key: value for key, value in last.accounting.items() if not key.endswith(_SECONDS)
         }
-        | _sums([_seconds(run.accounting) for run in runs]),
+        | _sums(
+            {key: value for key, value in run.accounting.items() if key.endswith(_SECONDS)}
+            for run in runs
+        ),
         cpu_accounting={
-            cpu: _sums([run.cpu_accounting.get(cpu, {}) for run in runs])
+            cpu: _sums(run.cpu_accounting.get(cpu, {}) for run in runs)
             for cpu in sorted({cpu for run in runs for cpu in run.cpu_accounting})
         },
     )
 
 
 def _joined_event(parts: Sequence[EventInfo]) -> EventInfo:
-    """Return what the last part says that knows best what a counter's period is worth."""
+    """Return the last of the parts that know best the time of a counter's period."""
     weighed = [part for part in parts if part.weighs_periods]
     if not weighed:
         return parts[-1]
@@ -94,11 +99,7 @@ def _distinct(items: Iterable[_Key]) -> tuple[_Key, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _seconds(accounting: dict[str, Any]) -> dict[str, float]:
-    return {key: value for key, value in accounting.items() if key.endswith(_SECONDS)}
-
-
-def _sums(counted: Sequence[dict[_Key, Any]]) -> dict[_Key, Any]:
+def _sums(counted: Iterable[dict[_Key, Any]]) -> dict[_Key, Any]:
     result: dict[_Key, Any] = {}
     for counts in counted:
         for key, count in counts.items():
@@ -116,7 +117,7 @@ def join_losses(losses: Sequence[LossTable]) -> LossTable:
 
 
 def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, NDArray[np.int32]]:
-    """Let clocks of `whole` that tick on in `part` end as there, and append the others.
+    """Extend the clocks of `whole` that go on in `part`, and append the others.
 
     Returns:
         The clocks, and i32 the row of each clock of the part.
@@ -135,7 +136,7 @@ def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, NDArra
 
 
 def lost_in_parts(clocks: ClockTable, parts: Iterable[ClockTable]) -> NDArray[np.int64]:
-    """Return i64[c] the samples that parts lost; of a clock with several rows, all in the first."""
+    """Return i64[c] the samples that parts lost; the first row of a clock has all of them."""
     lost: dict[tuple[int, int, int], int] = {}
     for part in parts:
         for key, count in zip(_identities(part), part.lost.tolist(), strict=True):
@@ -154,7 +155,7 @@ def _clock_keys(clocks: ClockTable, at_ns: NDArray[np.uint64]) -> Iterable[tuple
 
 
 ProcessKey = tuple[int, int]
-"""The pid of a process, and when its program began; see `JoinedProfile`."""
+"""The pid of a process, and the time when its program began."""
 
 _SUMS = (
     "cpu_ns",
@@ -169,11 +170,9 @@ _SUMS = (
 
 
 class PartOfThreads(NamedTuple):
-    """Times of threads in an interval.
+    """The times of threads in an interval.
 
-    Attributes:
-        threads: `since_before_ns` is 0 if the wait began in an earlier part.
-        begin_ns: the interval's start.
+    `since_before_ns` of a thread is 0 if its wait began in an earlier part.
     """
 
     threads: ThreadTimes
@@ -188,7 +187,7 @@ def part_of_threads(
     """Return a part's times.
 
     Args:
-        known_ns: i64[t] of `stackless_ns`, what has the stack of a wait in the part before.
+        known_ns: i64[t] the part of `stackless_ns` with the stack of a wait in the part before.
     """
     keys = list(zip(processes.pid.tolist(), processes.start_ns.tolist(), strict=True))
     return PartOfThreads(
@@ -204,12 +203,12 @@ def part_of_threads(
 
 
 class JoinedThreads(Record, frozen=False):
-    """The sum of what was added so far; the rows are in the order in which threads were met."""
+    """The sum of parts; the rows are in the order in which threads appeared."""
 
     whole: PartOfThreads | None = None
 
     def add(self, part: PartOfThreads) -> None:
-        """Add the times of the interval that follows."""
+        """Add the times of the next interval."""
         if self.whole is None:
             self.whole = part
             return
@@ -219,18 +218,13 @@ class JoinedThreads(Record, frozen=False):
             tid: row for row, tid in zip(lives, whole.threads.tid[lives].tolist(), strict=True)
         }
         was_there = (threads.begin_ns == np.uint64(part.begin_ns)).tolist()
-        row = np.array(
-            [
-                row_of.get(tid, -1) if before else -1
-                for tid, before in zip(threads.tid.tolist(), was_there, strict=True)
-            ],
-            np.int64,
-        )
+        known = zip(threads.tid.tolist(), was_there, strict=True)
+        row = np.array([row_of.get(tid, -1) if before else -1 for tid, before in known], np.int64)
         goes_on, new = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
         joined = appended(whole.threads, threads, new)
         programs = [*whole.programs, *(part.programs[at] for at in new.tolist())]
         rows = row[goes_on]
-        # The columns are new ones: nobody else has them yet.
+        # `appended` has just made these columns.
         for name in _SUMS:
             getattr(joined, name)[rows] += getattr(threads, name)[goes_on]
         joined.end_ns[rows] = threads.end_ns[goes_on]
@@ -244,10 +238,10 @@ class JoinedThreads(Record, frozen=False):
         """Return the times of all threads.
 
         Args:
-            rows_of: gives the rows of processes, -1 for none.
+            rows_of: returns the rows of processes, -1 for none.
 
         Raises:
-            ValueError: nothing was added yet.
+            ValueError: there is no part yet.
         """
         if self.whole is None:
             raise ValueError("times of no parts")
@@ -258,9 +252,9 @@ class JoinedThreads(Record, frozen=False):
 
 
 def merged_waits(waits: WaitTable) -> WaitTable:
-    """Make the waits of one thread by one stack one wait, at the time of the last of them.
+    """Merge the waits of a thread with the same stack into one, at the time of the last of them.
 
-    A busy machine's waits would else be most of what a session can remember.
+    Otherwise the waits of a busy machine would use most of a session's memory.
     """
     keys: list[NDArray[Any]] = [
         waits.is_runnable,
@@ -278,13 +272,13 @@ def merged_waits(waits: WaitTable) -> WaitTable:
 
 
 class OpenWaits:
-    """The last wait of each thread in the last part: its row of the joined waits."""
+    """The row of each thread's last wait of the last part in the joined waits."""
 
     def __init__(self) -> None:
         self._row: dict[int, int] = {}
 
     def renumber(self, is_kept: NDArray[np.bool_]) -> None:
-        """Follow waits that are left out: those that are kept are marked, bool[w]."""
+        """Follow the removal of waits; `is_kept` marks those that stay, bool[w]."""
         new_row = (np.cumsum(is_kept) - 1).tolist()
         self._row = {tid: new_row[row] for tid, row in self._row.items() if is_kept[row]}
 
@@ -294,12 +288,13 @@ class OpenWaits:
         """Add the pieces of waits that go on in a part.
 
         Args:
-            waits: all so far, the part's last.
+            waits: all waits so far, the part's last.
             first: the part's first wait.
-            begin_ns: when the part began.
+            threads: those of the part.
+            begin_ns: the begin of the part.
 
         Returns:
-            The waits with the pieces, and i64[t] how long they are.
+            The waits with the pieces, and i64[t] the lengths of these.
         """
         known_ns = np.zeros(len(threads), np.int64)
         waited = np.flatnonzero(
@@ -315,26 +310,25 @@ class OpenWaits:
             length_ns=known_ns.take(waited).astype(np.uint64),
         )
         own = first + np.argsort(waits.begin_ns[first:], kind="stable")
-        self._row = dict(
-            zip(
-                threads.tid.take(waited).tolist(),
-                range(len(waits), len(waits) + len(before)),
-                strict=True,
-            )
-        )
+        tids = threads.tid.take(waited).tolist()
+        self._row = {tid: row for row, tid in enumerate(tids, len(waits))}
         self._row |= dict(zip(waits.tid.take(own).tolist(), own.tolist(), strict=True))
         return appended(waits, pieces, np.arange(len(before))), known_ns
 
 
 _NOTHING = np.empty(0, np.intp)
+_TABLES = (
+    *("processes", "objects", "functions", "locations", "entry_reasons", "hits", "samples"),
+    *("clocks", "clock_stops", "stacks", "waits"),
+)
 
 
 class JoinedProfile:
-    """The parts added so far, as one profile.
+    """The parts so far, as one profile.
 
-    It has what hits, samples, stacks and times of threads refer to; no mappings, exact counts,
-    lines or code: the recording has those. The waits of a thread with one stack are one wait a
-    part; so is a part's piece of a wait that began earlier.
+    It has hits, samples, stacks and times of threads, and the tables that these refer to. It has no
+    mappings, exact counts, lines or code; the recording has those. The waits of a thread with one
+    stack are one wait a part; so is a part's piece of a wait that began earlier.
     """
 
     def __init__(self) -> None:
@@ -348,23 +342,23 @@ class JoinedProfile:
         self._open_waits = OpenWaits()
 
     def __len__(self) -> int:
-        """Return how many samples and waits it has."""
+        """Return the number of its samples and waits."""
         return _rows(self._whole) if self._whole else 0
 
     @property
     def parts(self) -> int:
-        """How many parts it has."""
+        """The number of its parts."""
         return len(self._runs)
 
     def end_of_part(self, part: int) -> int:
-        """Return when a part ended, in ns; the oldest is 0."""
+        """Return the end of a part in ns; the oldest part is 0."""
         return self._runs[part].end_ns
 
     def profile(self) -> Profile:
         """Return the profile of all parts.
 
         Raises:
-            ValueError: nothing was added yet.
+            ValueError: there is no part yet.
         """
         if self._whole is None:
             raise ValueError("a profile of no parts")
@@ -376,11 +370,9 @@ class JoinedProfile:
         )
 
     def add(self, part: Profile) -> None:
-        """Add the profile of an interval that follows the earlier ones.
+        """Add the profile of the next interval.
 
-        Args:
-            part: its `processes.start_ns` says of every process when it was born, also where that
-                was before the part began.
+        `processes.start_ns` of the part has the births of all processes, even before the part.
         """
         self._runs.append(part.run)
         self._losses.append(part.losses)
@@ -431,7 +423,7 @@ class JoinedProfile:
         self._append(kept)
 
     def _forget_threads(self, begin_ns: int) -> NDArray[np.int32]:
-        """Drop the times of parts before; return the processes of the others, i32."""
+        """Drop the times of earlier parts; return the processes of the other ones, i32."""
         while self._threads and self._threads[0].begin_ns < begin_ns:
             self._threads.popleft()
         self._lives = JoinedThreads()
@@ -443,7 +435,7 @@ class JoinedProfile:
 
     def _append(self, part: Profile) -> Profile:
         whole = self._whole or _without_rows(part)
-        # Whether what has no samples would have had stacks is not known.
+        # A profile without samples does not show whether samples have stacks.
         if not _rows(whole):
             whole = _with_columns_of(whole, part)
         elif not _rows(part):
@@ -457,7 +449,7 @@ def _rows(profile: Profile) -> int:
 
 
 def _with_columns_of(profile: Profile, other: Profile) -> Profile:
-    """Return a profile without samples, as if its samples had what those of the other have."""
+    """Return a profile without samples, with the optional columns of the other one."""
     none = _without_rows(other)
     return replace(profile, samples=none.samples, stacks=none.stacks, waits=none.waits)
 
@@ -473,45 +465,32 @@ def _stops_since(
 
 
 def _without_rows(profile: Profile) -> Profile:
-    """Return what a profile says of its run, with tables without a row."""
-    stops, stacks, waits = profile.clock_stops, profile.stacks, profile.waits
-    return replace(
-        profile,
-        comms=[],
-        processes=gather(profile.processes, _NOTHING),
-        objects=gather(profile.objects, _NOTHING),
-        functions=gather(profile.functions, _NOTHING),
-        locations=gather(profile.locations, _NOTHING),
-        entry_reasons=gather(profile.entry_reasons, _NOTHING),
-        hits=gather(profile.hits, _NOTHING),
-        samples=gather(profile.samples, _NOTHING),
-        clocks=gather(profile.clocks, _NOTHING),
-        clock_stops=stops and gather(stops, _NOTHING),
-        stacks=None if stacks is None else gather(stacks, _NOTHING),
-        waits=None if waits is None else gather(waits, _NOTHING),
-    )
+    """Return a profile of the same run with empty tables."""
+    tables = ((name, getattr(profile, name)) for name in _TABLES)
+    empty = {name: gather(table, _NOTHING) for name, table in tables if table is not None}
+    return replace(profile, comms=[], **empty)
 
 
 class _Numbers:
-    """The row of each key, in the order in which they were met."""
+    """The row of each key, in the order in which keys appeared."""
 
     def __init__(self) -> None:
         self._row: dict[object, int] = {}
 
     def rows(self, keys: Iterable[object]) -> list[int]:
-        """Return the row of each key, -1 for those that were not met."""
+        """Return the row of each key, -1 for unknown keys."""
         return [self._row.get(key, -1) for key in keys]
 
     def find(
         self, keys: Iterable[object], rows: list[int] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-        """Return i32 the row of each key, and which keys are the first of a new row.
+        """Return i32 the row of each key, and the places of the keys that are new.
 
-        After the rows is -1: what was no row is none.
+        The rows end with -1, so that index -1 stays none.
 
         Args:
-            keys: asked for one by one.
-            rows: takes the row of each key before the next is asked for.
+            keys: consumed one by one.
+            rows: gets the row of each key before the next key is consumed.
         """
         rows = [] if rows is None else rows
         new = []
@@ -526,7 +505,7 @@ class _Numbers:
 
 
 class _Rows:
-    """Which row each thing has in the joined tables."""
+    """The rows of the joined tables, by identity."""
 
     def __init__(self) -> None:
         self._comms = _Numbers()
@@ -543,12 +522,14 @@ class _Rows:
         return self._processes.rows(keys)
 
     def joined(self, whole: Profile, part: Profile) -> Profile:
-        """Return `whole` with the part behind it."""
+        """Return `whole` with the part appended."""
         comm, new_comms = self._comms.find(part.comms)
         process, new_processes = self._processes.find(
             tuples(part.processes.pid, part.processes.start_ns)
         )
-        of_object, new_objects = self._objects.find(_object_keys(part.objects))
+        of_object, new_objects = self._objects.find(
+            zip(part.objects.path, part.objects.kind.tolist(), part.objects.build_id, strict=True)
+        )
         functions = replace(part.functions, object_index=of_object[part.functions.object_index])
         function, new_functions = self._functions.find(
             (owner, address, name) if name else (owner, None, source)
@@ -567,16 +548,18 @@ class _Rows:
         entry_reason, new_entry_reasons = self._entry_reasons.find(
             zip(part.entry_reasons.kind.tolist(), part.entry_reasons.name, strict=True)
         )
-        hits, hit = self._join_hits(
-            whole.hits,
-            replace(
-                part.hits,
-                process_index=process[part.hits.process_index],
-                comm_index=comm[part.hits.comm_index],
-                location_index=location[part.hits.location_index],
-                entry_reason_index=entry_reason[part.hits.entry_reason_index],
-            ),
-        )
+
+        def renumbered(table: _Placed) -> _Placed:
+            return replace(
+                table,
+                process_index=process[table.process_index],
+                comm_index=comm[table.comm_index],
+                location_index=location[table.location_index],
+                entry_reason_index=entry_reason[table.entry_reason_index],
+            )
+
+        hits, hit = self._join_hits(whole.hits, renumbered(part.hits))
+        samples = replace(part.samples, hit_index=hit[part.samples.hit_index])
         stacks, stack = self._join_stacks(whole.stacks, part.stacks, location)
         clocks, clock = join_clocks(whole.clocks, part.clocks)
         return replace(
@@ -588,20 +571,9 @@ class _Rows:
             locations=appended(whole.locations, locations, new_locations),
             entry_reasons=appended(whole.entry_reasons, part.entry_reasons, new_entry_reasons),
             hits=hits,
-            samples=_join_samples(whole.samples, part.samples, hit, stack),
+            samples=_join_with_stacks(whole.samples, samples, stack),
             stacks=stacks,
-            waits=_join_waits(
-                whole.waits,
-                part.waits
-                and replace(
-                    part.waits,
-                    process_index=process[part.waits.process_index],
-                    comm_index=comm[part.waits.comm_index],
-                    location_index=location[part.waits.location_index],
-                    entry_reason_index=entry_reason[part.waits.entry_reason_index],
-                ),
-                stack,
-            ),
+            waits=_join_waits(whole.waits, part.waits and renumbered(part.waits), stack),
             clocks=clocks,
             clock_stops=_join_stops(whole.clock_stops, part.clock_stops, clock),
         )
@@ -619,7 +591,7 @@ class _Rows:
         )
         none = np.zeros(len(part), np.int64)
         table = appended(whole, replace(part, count=none, period=none), new)
-        # The columns are new ones: nobody else has them yet.
+        # `appended` has just made these columns.
         np.add.at(table.count, row[:-1], part.count)
         np.add.at(table.period, row[:-1], part.period)
         return table, row
@@ -633,7 +605,7 @@ class _Rows:
         rows: list[int] = []
 
         def keys() -> Iterable[tuple[int, int, int]]:
-            # A caller's row is known when its callees' are asked for: it is before them.
+            # A caller is before its callees: its row is known when they are consumed.
             for caller, at, mode in tuples(known.caller_index, known.location_index, known.mode):
                 yield rows[caller] if caller >= 0 else -1, at, mode
 
@@ -642,14 +614,10 @@ class _Rows:
         return appended(whole, replace(known, caller_index=caller), new), row
 
 
-def _object_keys(objects: ObjectTable) -> Iterable[tuple[object, ...]]:
-    return zip(objects.path, objects.kind.tolist(), objects.build_id, strict=True)
-
-
 def _join_processes(
     whole: ProcessTable, part: ProcessTable, row: NDArray[np.int32], new: NDArray[np.intp]
 ) -> ProcessTable:
-    """Append new processes; those that are known have the name and end that they have now."""
+    """Append new processes; known ones get their current name and end."""
     rows = row[:-1]
     joined = appended(whole, replace(part, parent_index=row[part.parent_index]), new)
     joined.end_ns[rows] = part.end_ns
@@ -669,7 +637,7 @@ def _join_processes(
 def _join_objects(
     whole: ObjectTable, part: ObjectTable, row: NDArray[np.int32], new: NDArray[np.intp]
 ) -> ObjectTable:
-    """Append new objects; where most names came from, and why not, is as the part has it."""
+    """Append new objects; known ones get the part's source of names and its note."""
     joined = appended(whole, part, new)
     rows = row[:-1]
     joined.source[rows] = part.source
@@ -678,33 +646,22 @@ def _join_objects(
     return joined
 
 
-def _join_samples(
-    whole: SampleTable, part: SampleTable, hit: NDArray[np.int32], stack: NDArray[np.int32]
-) -> SampleTable:
-    has_stacks = part.stack_index is not None and len(stack) > 0
-    if not has_stacks:  # one of the two has none
-        whole = replace(whole, stack_index=None)
-    renumbered = replace(
-        part,
-        hit_index=hit[part.hit_index],
-        stack_index=stack[part.stack_index] if has_stacks else None,
-    )
-    return appended(whole, renumbered, np.arange(len(part)))
-
-
-def _join_waits(
-    whole: WaitTable | None, part: WaitTable | None, stack: NDArray[np.int32]
-) -> WaitTable | None:
-    """Append a part's waits, which have the rows of the joined tables but for their stacks."""
-    if part is None:
-        return whole
-    if whole is None:
-        whole = gather(part, _NOTHING)
+def _join_with_stacks(whole: _Stacked, part: _Stacked, stack: NDArray[np.int32]) -> _Stacked:
+    """Append samples or waits of a part, whose stacks have the rows `stack` in the joined table."""
     has_stacks = part.stack_index is not None and len(stack) > 0
     if not has_stacks:  # one of the two has none
         whole = replace(whole, stack_index=None)
     stack_index = stack[part.stack_index] if has_stacks else None
     return appended(whole, replace(part, stack_index=stack_index), np.arange(len(part)))
+
+
+def _join_waits(
+    whole: WaitTable | None, part: WaitTable | None, stack: NDArray[np.int32]
+) -> WaitTable | None:
+    if part is None:
+        return whole
+    before = gather(part, _NOTHING) if whole is None else whole
+    return _join_with_stacks(before, part, stack)
 
 
 def _join_stops(

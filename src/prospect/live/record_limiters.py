@@ -1,14 +1,14 @@
-"""How much a session keeps, and the drained records that it leaves out for that.
+"""Leave out drained records that a session does not need or cannot follow.
 
-A program may rename its threads or map files a million times a second, and each time is a record.
-`RecordLimiter` keeps only the last of a thread's names in a drain. If names and mappings of one
-process are still too many, they are left out until the next look, and the session says so.
+A program may rename its threads or map files a million times a second, with a record each time.
+`RecordLimiter` keeps only the last of a thread's names in a drain. If one process still has too
+many names and mappings, the rest is left out until the next look, and the session reports it.
 
 A build or a shell script starts a thousand processes a second, each with a dozen records of its
-beginning, mappings and end; at 19 samples a second hardly one of them is hit. `ShortLivesLimiter`
-leaves out processes that were born and ended since the last look, without a sample and without
-descendants that are kept. No profile of samples mentions them, and each of their records would cost
-more to follow than to recognise here, on columns.
+fork, mappings and exit; at 19 samples a second hardly one of them has a sample. `ShortLivesLimiter`
+leaves out processes that began and ended since the last look, without a sample and without kept
+descendants. No profile shows them, and following their records costs more than finding them here,
+on columns.
 
 Source: ``kernel/events/core.c`` (Linux 6.18), perf_event_task(): FORK and EXIT are of a thread, and
 have its process, the parent's process, its own number and the parent thread's, in this order.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-# With fewer of these in a drain there is no flood, and nothing is looked through.
+# A drain with fewer of these is not searched.
 _FEW = 256
 
 _MASK_LOW = np.uint64((1 << 32) - 1)
@@ -61,39 +61,34 @@ _OTHERS = "Other processes do so too."
 
 
 class RecordLimiter:
-    """Leaves out what is too much between two looks.
+    """Leaves out names and mappings of processes that have too many between two looks.
 
     Attributes:
-        limits: a sentence for each process of which names or mappings were left out.
-        side_records: how many records of processes passed since the last `open`, in drains
-            that had many.
-        most_bytes: how much one look should take in.
-        condensed_bytes: how much is to wait until `condensed` is asked.
+        limits: a sentence for each process whose names or mappings were left out.
+        side_records: the records of processes that passed since the last `open`, in drains with
+            many.
+        most_bytes: the most that one look should read.
+        condensed_bytes: the size of waiting records from which on `condensed` is called.
     """
 
     most_bytes = MOST_LOOK_BYTES
     condensed_bytes = sys.maxsize
 
     def __init__(self, schema: Schema) -> None:
-        """Begin.
-
-        Args:
-            schema: of the session's events, whose records all have one layout of the tail.
-        """
-        time = schema.tail["time"]
-        self._time_from_end = time if isinstance(time, int) else int(time[0])
+        """Begin; all records of the schema have one layout of the tail."""
+        self._time_from_end = _time_from_end(schema)
         self._least_words = schema.least_fixed_words
         self._passed: dict[int, int] = {}
         self.limits: list[str] = []
         self.side_records = 0
 
     def open(self) -> None:
-        """Begin to count again: there was a look."""
+        """Start counting again, after a look."""
         self._passed.clear()
         self.side_records = 0
 
     def passed(self, data: bytes) -> bytes:
-        """Return whole records without what is too much; all of it where they are damaged."""
+        """Return whole records without the surplus; all of them if they are damaged."""
         words = np.frombuffer(data, "<u8", len(data) // 8)
         if np.count_nonzero(np.isin(words & _MASK_LOW, _FLOODING)) < _FEW:
             return data
@@ -116,12 +111,12 @@ class RecordLimiter:
         return without_records(words, dropped)
 
     def condensed(self, data: bytes, until_ns: int) -> bytes:
-        """Return all: a recording of the session has all processes."""
+        """Return all records: a recording of the session has all processes."""
         del until_ns
         return data
 
     def is_full(self, size_bytes: int) -> bool:
-        """Return whether so many bytes are as much as one look should take in."""
+        """Return whether one look should not read more than this."""
         return size_bytes > self.most_bytes or self.side_records > MOST_SIDE_RECORDS
 
     def _superseded(self, words: Words, renames: Rows) -> Rows:
@@ -134,7 +129,7 @@ class RecordLimiter:
         return followed
 
     def _beyond(self, words: Words, start: Rows) -> Rows:
-        """Return the records that their process has too many of; count those that pass."""
+        """Return the records beyond the bound of their process; count those that pass."""
         pid = (words.take(start + 1) & _MASK_LOW).astype(np.uint32).view(np.int32)
         order = np.argsort(pid, kind="stable")
         pids, first, count = np.unique(pid[order], return_index=True, return_counts=True)
@@ -159,8 +154,13 @@ class RecordLimiter:
             self.limits.append(sentence)
 
 
+def _time_from_end(schema: Schema) -> int:
+    time = schema.tail["time"]
+    return time if isinstance(time, int) else int(time[0])
+
+
 def without_records(words: Words, start: Rows) -> bytes:
-    """Return records without those that begin at some words, in any order."""
+    """Return records without those that begin at the words `start`, in any order."""
     start = np.sort(start)
     end = start + (words.take(start) >> _SIZE_SHIFT).view(np.int64)
     kept_begin, kept_end = np.append(0, end), np.append(start, len(words))
@@ -170,24 +170,24 @@ def without_records(words: Words, start: Rows) -> bytes:
 
 
 class RecordStarts:
-    """The places where records of a kind begin."""
+    """The positions at which records of a kind begin."""
 
     def __init__(self) -> None:
         self._parts: list[Rows] = []
 
     def append(self, words: Words, positions: Positions) -> None:
-        """Take positions of a batch."""
+        """Add positions of a batch."""
         del words
         self._parts.append(np.asarray(positions, np.int64))
 
     def all(self) -> Rows:
-        """Return all of them, ascending."""
+        """Return all positions, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._parts])
 
 
 _HIGH_SHIFT = np.uint64(32)
 _FORK, _EXIT = np.uint64(abi.PERF_RECORD_FORK), np.uint64(abi.PERF_RECORD_EXIT)
-# Those whose second word begins with the process that they are about.
+# Records whose second word begins with their process.
 _OF_PROCESSES = np.array(
     [
         abi.PERF_RECORD_COMM,
@@ -199,17 +199,17 @@ _OF_PROCESSES = np.array(
     ],
     np.uint64,
 )
-# PID_MAX_LIMIT of include/linux/threads.h has 22 bits, and -1 is the kernel's. A time has 40, in
-# ns: 18 minutes; in longer parts some last bits are left out.
+# PID_MAX_LIMIT of include/linux/threads.h has 22 bits, and -1 is the kernel. A time has 40 bits of
+# nanoseconds, 18 minutes; longer parts lose the last bits.
 _PID_BITS = 23
 _TIME_BITS = 40
 _NEVER = np.uint64((1 << 64) - 1)
-# Waiting records are looked through at this size, and again when they have doubled.
+# Waiting records are searched at this size, and again when they have doubled.
 _CONDENSED_BYTES = 2 << 20
 
 
 class ShortLivesLimiter(RecordLimiter):
-    """Leaves out what is too much between two looks, and who came and went unsampled."""
+    """A `RecordLimiter` that also leaves out processes that came and went without a sample."""
 
     most_bytes = MOST_UNSAMPLED_BYTES
     condensed_bytes = _CONDENSED_BYTES
@@ -219,15 +219,15 @@ class ShortLivesLimiter(RecordLimiter):
         self._schema = schema
 
     def passed(self, data: bytes) -> bytes:
-        """Return all: what is too much is seen when it has been condensed."""
+        """Return all records: the surplus is counted after condensing."""
         return data
 
     def condensed(self, data: bytes, until_ns: int) -> bytes:
-        """Return records without short lives; all of them where they are damaged.
+        """Return records without short lives; all of them if they are damaged.
 
         Args:
-            data: whole records, all since the last look.
-            until_ns: of what was before that, all records are there; CPUs are drained in turn.
+            data: all records since the last look, whole ones.
+            until_ns: all records before this time are there; CPUs are drained in turn.
         """
         words = np.frombuffer(data, "<u8", len(data) // 8)
         start = _of_short_lives(words, self._schema, until_ns)
@@ -238,14 +238,15 @@ class ShortLivesLimiter(RecordLimiter):
 class _Lives(NamedTuple):
     """Records of processes and samples, in the order of process and time.
 
-    A life is a stretch of them that begins with a birth, or with the first of a process.
+    A life is a run of them that begins with a birth, or with the first record of a process.
 
     Attributes:
         key: u64[n] ascending: process and time.
-        life: i64[n] which life each is of, ascending.
-        start: i64[n] where each begins, -1 for samples.
-        is_fork, is_exit, is_birth: bool[n], the first of threads too.
-        is_own: bool[n] of FORK and EXIT, whether it is the process's first thread.
+        life: i64[n] the life of each, ascending.
+        start: i64[n] the word at which each begins, -1 for samples.
+        is_fork, is_exit: bool[n], of threads too.
+        is_birth: bool[n], of processes.
+        is_own: bool[n], whether a FORK or EXIT is of the process's first thread.
         time_ns: u64[n].
     """
 
@@ -260,7 +261,7 @@ class _Lives(NamedTuple):
 
 
 def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
-    """Return where the records begin that nobody will ask about."""
+    """Return the words at which the records of short lives begin."""
     samples, others = _SampleStarts(), RecordStarts()
     looks = Looks(schema.least_fixed_words)
     if find_records(words, looks, samples, others) is not None:
@@ -272,9 +273,8 @@ def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
         return np.empty(0, np.int64)
     start = np.concatenate((side, sampled))
     end = side + (words.take(side) >> _SIZE_SHIFT).view(np.int64)
-    tail_time = schema.tail["time"]
-    time_from_end = tail_time if isinstance(tail_time, int) else int(tail_time[0])
-    time = np.concatenate((_at(words, end + time_from_end), _of(words, sampled, schema, "time")))
+    side_time = _at(words, end + _time_from_end(schema))
+    time = np.concatenate((side_time, _of(words, sampled, schema, "time")))
     task = np.concatenate((_at(words, side + 1), _of(words, sampled, schema, "tid")))
     pid = task & _MASK_LOW
     type_ = words.take(start) & _MASK_LOW
@@ -308,7 +308,7 @@ def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
 
 
 def _moments(time_ns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return u64[n] times since the first, of 40 bits; 0 for what was there before."""
+    """Return u64[n] times since the first, of 40 bits; 0 for records of the state before."""
     is_known = time_ns > 0
     begin_ns = time_ns.min(where=is_known, initial=_NEVER)
     since = np.where(is_known, time_ns - begin_ns, np.uint64(0))
@@ -318,13 +318,13 @@ def _moments(time_ns: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _keys(pid: NDArray[np.uint64], moment: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return u64[n] process and time as one number, whose last bit is free."""
+    """Return u64[n] process and time as one number, with a free last bit."""
     short = np.minimum(pid, np.uint64((1 << _PID_BITS) - 1))
     return (short << np.uint64(_TIME_BITS + 1)) | (moment << np.uint64(1))
 
 
 def _ended(lives: _Lives, until_ns: int) -> Flags:
-    """Return bool[life] whether all of it is here: birth, no sample, the end of all threads."""
+    """Return bool[life]: whether a life has its birth, the exits of all threads, and no sample."""
     count = int(lives.life[-1]) + 1
     first = np.flatnonzero(np.append(True, lives.life[1:] != lives.life[:-1]))
 
@@ -347,7 +347,7 @@ def _keep_ancestors(
     parent: NDArray[np.uint64],
     parent_key: NDArray[np.uint64],
 ) -> bool:
-    """Unset `has_ended` of those whose descendants are kept: these have their names and mappings.
+    """Unset `has_ended` of lives with kept descendants, which inherit their names and mappings.
 
     Return whether all were found.
     """
@@ -364,12 +364,12 @@ def _keep_ancestors(
 
 
 def _at(words: Words, place: Rows) -> NDArray[np.uint64]:
-    """Return words at places; records of a target may be shorter than their kind has fields."""
+    """Return words at places; a target's records may be shorter than the fields of their kind."""
     return words.take(place, mode="clip")
 
 
 def _of(words: Words, start: Rows, schema: Schema, name: str) -> NDArray[np.uint64]:
-    """Return u64[n] a field of samples; 0 of those whose event is not known."""
+    """Return u64[n] a field of samples; 0 for samples of an unknown event."""
     offset: PerEvent = schema.sample[name]
     if isinstance(offset, int):
         return _at(words, start + offset)
@@ -382,18 +382,18 @@ def _of(words: Words, start: Rows, schema: Schema, name: str) -> NDArray[np.uint
 
 
 class _SampleStarts(RecordStarts):
-    """The places where samples begin; a batch of them may be taken back."""
+    """The positions at which samples begin; `rewind` removes a batch of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self._sure = 0
 
     def begin_batch(self, *_: int | None) -> None:
-        """Take what was appended for true."""
+        """Confirm the positions so far."""
         self._sure = len(self._parts)
 
     def rewind(self) -> None:
-        """Forget what was appended since the batch began."""
+        """Remove the positions that were added since the batch began."""
         del self._parts[self._sure :]
 
 
@@ -401,12 +401,12 @@ class Bounds(Record):
     """The bounds of a session; the defaults suit `top`.
 
     Attributes:
-        most_samples: how many the profile remembers, 0 for what suits so many CPUs.
-        most_addresses: of how many the names stay in memory from one part to the next.
-        most_symbols: how many symbols of images do.
-        most_name_bytes: of names of runtimes' functions that stay in memory.
-        spool_bytes: how much `save` can write; with 0 no records are kept.
-        gate: makes what leaves out records that no look could follow, or will ask about.
+        most_samples: samples that the profile remembers, 0 for a number by the CPUs.
+        most_addresses: addresses whose names stay in memory from one part to the next.
+        most_symbols: symbols of images that stay in memory.
+        most_name_bytes: the size of names of runtimes' functions that stay in memory.
+        spool_bytes: the most that `save` can write; 0 keeps no records.
+        gate: makes the limiter of records.
     """
 
     most_samples: int = 0

@@ -1,15 +1,15 @@
-"""A session of sampling that goes on until it is closed, and its profile so far, at any time.
+"""Sample until the session is closed, and return the profile so far at any time.
 
-The records drained since the last call are a recording for the pipeline: what was there
-before comes from `LiveTasks`, and `live.joined` joins the profiles. So the cost of a call depends
-on what happened since the last one, not on how long the session lasts.
+The pipeline handles the records since the last call as a recording: `LiveTasks` gives the state
+before, and `live.joined` joins the profiles. So the cost of a call depends on the records since the
+last one, not on the length of the session.
 
-Under overload a `SteadySession` records less. If the kernel repeatedly cannot deliver a good part
-of the samples, callers come from frame pointers instead of copies of stacks, then there are none.
-Figures begin again then, as stacks of two kinds are not one profile.
+Under overload a `SteadySession` records less: if the kernel repeatedly loses many samples, callers
+come from frame pointers instead of copies of stacks, and then there are none. The profile starts
+again then, as stacks of two kinds do not add up.
 
 A `Spool` keeps the latest records in two files without a name, ready to be saved: when the newer
-one is half of the spool's size, it replaces the older one.
+one reaches half of the spool's size, it replaces the older one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from prospect.recording.opened_events import RecordOptions
 
 _SAMPLES_OF_A_CPU = 25_000
-# Over how many calls the session's own cost is measured.
+# The number of calls over which the session measures its own cost.
 _COSTS = 6
 _NS = 1e-9
 
@@ -52,20 +52,18 @@ class LiveState(Record):
     """The state of a session at one moment.
 
     Attributes:
-        profile: everything that is remembered, with samples, clocks, entry reasons and stacks.
-        own_cpu_percent: what this process takes of one CPU, over the last calls.
-        sampling_cpu_percent: what taking samples takes of one CPU, of the processes that are
-            sampled; 0 if that cannot be measured.
-        kept_s: how long the time is that the profile is of.
-        lost: samples that the kernel could not deliver in that time.
-        limits: a sentence for each thing that cannot be seen and how to get it.
-        lost_share: the part of the samples that was lost since the last call, 0 to 1.
-        followed: whom the session follows if that is not everybody: those of the profile's
-            processes that are descendants.
-        has_ended: whether all that were named have ended.
-        news: what a person should know now, "" for nothing.
-        part: what was recorded since the last call, with its turns; None if these are not
-            wanted.
+        profile: the remembered profile, with samples, clocks, entry reasons and stacks.
+        own_cpu_percent: the share of one CPU that this process used over the last calls.
+        sampling_cpu_percent: the share of one CPU that sampling took from the sampled processes; 0
+            if unknown.
+        kept_s: the time that the profile covers.
+        lost: the samples that the kernel lost in that time.
+        limits: a sentence for each thing that is not visible, and the fix.
+        lost_share: the share of the samples since the last call that was lost, 0 to 1.
+        followed: the description of the followed processes, "" for all processes.
+        has_ended: whether all followed processes have ended.
+        news: a message for the user, "" for none.
+        part: the profile since the last call, with its turns; None if turns are not wanted.
     """
 
     profile: Profile
@@ -81,17 +79,11 @@ class LiveState(Record):
     part: Profile | None = None
 
 
-def _suiting_samples(cpus: int) -> int:
-    return min(max(_SAMPLES_OF_A_CPU * cpus, LEAST_SAMPLES), MOST_SAMPLES)
-
-
 class LiveSession:
-    """Samples all CPUs from its making until `close`; one thread at a time may call it.
+    """Samples all CPUs until `close`; one thread at a time may call it.
 
-    If threads are chosen, or this user may not sample the system, only what is followed.
-
-    Attributes:
-        began_ns: when, in CLOCK_MONOTONIC.
+    If threads are chosen, or this user may not sample the system, it samples only what it follows.
+    It began at `began_ns`, in CLOCK_MONOTONIC.
     """
 
     def __init__(
@@ -102,23 +94,25 @@ class LiveSession:
         source: MakeSource = KernelSource,
         turns: bool = False,
     ) -> None:
-        """Begin.
+        """Start sampling.
 
         Args:
-            options: rate, clocks, call graph, and whom to follow; there is no command.
-            bounds: how much is kept; None for what suits `top`.
-            source: makes what gives the records, of the options; it is closed with the session.
+            options: rate, clocks, call graph, and processes to follow; there is no command.
+            bounds: None for those of `top`.
+            source: makes the source of records, which is closed with the session.
             turns: whether the turns of each interval are wanted, if switches are recorded.
 
         Raises:
-            UsageError: an option that this kernel cannot follow.
-            CaptureError: the whole system may not be sampled, or whom to follow is not there;
-                says what to do.
-            RecordingError: there is no place for the spool.
+            UsageError: this kernel does not have an option.
+            CaptureError: the user may not sample the system, or a process does not exist; says
+                what to do.
+            RecordingError: the spool cannot be made.
         """
         bounds = bounds or Bounds()
         if not bounds.most_samples:
-            bounds = replace(bounds, most_samples=_suiting_samples(os.cpu_count() or 1))
+            suitable = _SAMPLES_OF_A_CPU * (os.cpu_count() or 1)
+            most = min(max(suitable, LEAST_SAMPLES), MOST_SAMPLES)
+            bounds = replace(bounds, most_samples=most)
         with ExitStack() as opened:
             self._source = opened.enter_context(
                 closing(source(options, lambda events: bounds.gate(schema_of(events))))
@@ -150,16 +144,16 @@ class LiveSession:
         return self._source.child_pids
 
     def name_containers(self, paths: list[str]) -> Mapping[str, ContainerFacts]:
-        """Name the containers that control groups are of, as `ContainerFacts` by their ids."""
+        """See `Source`."""
         return self._source.name_containers(paths)
 
     @property
     def waiting_bytes(self) -> int:
-        """How much was drained since the last look."""
+        """The bytes that were drained since the last look."""
         return self._source.waiting_bytes
 
     def advance(self) -> LiveState:
-        """Take in what was recorded since the last call; return all that is remembered.
+        """Add the records since the last call; return the remembered state.
 
         Raises:
             CaptureError: the rings cannot be read any more.
@@ -187,13 +181,13 @@ class LiveSession:
         )
 
     def take(self) -> LiveState:
-        """Return what was recorded since the last call, and forget it; raises as `advance`."""
+        """Return the state since the last call, and forget it; raises as `advance`."""
         state = self.advance()
         self._growing.clear()
         return state
 
     def read_new_files(self, most: int) -> int:
-        """Bound the new files of a part; see `GrowingProfile`."""
+        """See `GrowingProfile`."""
         return self._growing.read_new_files(most)
 
     def read_no_files_if(self, is_late: Callable[[], bool]) -> None:
@@ -201,20 +195,20 @@ class LiveSession:
         self._growing.read_no_files_if(is_late)
 
     def forget_names(self) -> None:
-        """Give back the memory of names that can be read again."""
+        """See `GrowingProfile`."""
         self._growing.forget_names()
 
     def save(self, path: str) -> str:
-        """Write all that the spool keeps as a perf.data file; return a sentence that says so.
+        """Write the records of the spool as a perf.data file; return a sentence about it.
 
         Raises:
-            RecordingError: it cannot be written; an earlier file of that name is as it was.
+            RecordingError: it cannot be written; an earlier file of that name stays.
         """
         file = RecordingFile(path)
         try:
             return self._save(file)
         except (OSError, ProspectError) as error:
-            with suppress(OSError):  # somebody else may have removed it
+            with suppress(OSError):  # another process may have removed it
                 file.withdraw()
             if isinstance(error, ProspectError):
                 raise
@@ -223,17 +217,17 @@ class LiveSession:
             file.close()
 
     def clear(self) -> None:
-        """Forget what was seen: the next `advance` begins again.
+        """Forget everything so far: the next `advance` begins again.
 
         Raises:
-            ProspectError: as `advance`; or there is no place for the spool.
+            ProspectError: as `advance`; or the spool cannot be made.
         """
         self.advance()
         self._spool.restart(self._mark, self._growing.records(self._source.descriptions()))
         self._growing.clear()
 
     def close(self) -> None:
-        """End the session, and leave nothing behind."""
+        """End the session."""
         self._opened.close()
 
     def _save(self, file: RecordingFile) -> str:
@@ -249,7 +243,7 @@ class LiveSession:
         return f"{copied / 1e6:.1f} MB, the last {seconds:.0f} s, are in {file.path}{refusal}"
 
     def _info(self, begin: Mark, end: Mark) -> RecordingInfo:
-        """Return what a recording from one mark to the other says of itself, but for processes."""
+        """Return the facts of a recording from one mark to the other, without processes."""
         info = self._source.info(begin, end)
         limits = [*info.extras["limits"], *filter(None, [self._spool.refusal])]
         attached = list(self._whom.pids) if self._whom else []
@@ -257,7 +251,7 @@ class LiveSession:
 
 
 def _percent(costs: Sequence[tuple[float, float]]) -> float:
-    """Return what this process took of one CPU between the first and the last call, in percent."""
+    """Return the percentage of one CPU that this process used from the first to the last call."""
     (begin, began_cpu), (end, ended_cpu) = costs[0], costs[-1]
     return 100.0 * (ended_cpu - began_cpu) / (end - begin) if end > begin else 0.0
 
@@ -268,24 +262,24 @@ def _lost_share(part: Profile) -> float:
 
 
 def _rate(part: Profile) -> float:
-    """Return the samples a nanosecond, on all CPUs."""
+    """Return the samples per nanosecond, on all CPUs."""
     length_ns = part.run.end_ns - part.run.begin_ns
     return len(part.samples) / length_ns if length_ns > 0 else 0.0
 
 
 _BY_POINTERS = "fp"
-# So much is lost, so often in a row: names are read for the first time only once.
+# A share of lost samples, so many times in a row. Reading names for the first time may lose some.
 _MOST_LOST = 0.02
 _TOO_OFTEN = 2
 
 
 class SteadySession:
-    """As `LiveSession`, but for what it does about losses."""
+    """A `LiveSession` that records fewer callers if many samples are lost."""
 
     def __init__(
         self, options: RecordOptions, begin: Callable[[RecordOptions], LiveSession] = LiveSession
     ) -> None:
-        """Begin; raises as `LiveSession`."""
+        """Start sampling; raises as `LiveSession`."""
         self._options = options
         self._begin = begin
         self._session = begin(options)
@@ -293,11 +287,7 @@ class SteadySession:
         self._news = ""
 
     def advance(self) -> LiveState:
-        """Take in what was recorded since the last call; return all that is remembered.
-
-        Raises:
-            CaptureError: the rings cannot be read any more.
-        """
+        """See `LiveSession`."""
         state = self._session.advance()
         self._times_lost = self._times_lost + 1 if state.lost_share > _MOST_LOST else 0
         if self._times_lost >= _TOO_OFTEN and self._options.call_graph:
@@ -308,26 +298,26 @@ class SteadySession:
         return replace(state, limits=limits, news=self._news)
 
     def save(self, path: str) -> str:
-        """Write all that the spool keeps as a perf.data file; see `LiveSession`."""
+        """See `LiveSession`."""
         return self._session.save(path)
 
     def clear(self) -> None:
-        """Forget what was seen."""
+        """See `LiveSession`."""
         self._session.clear()
 
     def close(self) -> None:
-        """End the session, and leave nothing behind."""
+        """End the session."""
         self._session.close()
 
     def _ask_for_less(self, lost_share: float) -> bool:
-        """Go on with fewer callers; say whether that can be done."""
+        """Go on with fewer callers; return whether that is possible."""
         before = self._options.call_graph
         less = "" if before == _BY_POINTERS else _BY_POINTERS
         options = replace(self._options, call_graph=less)
         try:
             session = self._begin(options)
         except ProspectError:
-            return False  # as where those that it follows have ended
+            return False  # the followed processes may have ended
         self._session.close()
         self._session, self._options = session, options
         by = f"callers come from frame pointers (--call-graph {less})"
@@ -343,7 +333,7 @@ _PIECE_BYTES = 1 << 24
 
 
 class _Part:
-    """One file: records of the state before, and after them those that were drained."""
+    """One file: records of the state before, then the drained records."""
 
     def __init__(self, start: Mark, records: bytes) -> None:
         self.start = start
@@ -363,17 +353,13 @@ class _Part:
 
 
 class Spool:
-    """Keeps what was drained last.
-
-    Attributes:
-        refusal: why it keeps nothing more, "" while it does.
-    """
+    """Keeps the latest drained records, until there is a `refusal`, the reason for keeping none."""
 
     def __init__(self, start: Mark, most_bytes: int) -> None:
         """Begin with an empty file.
 
         Raises:
-            RecordingError: there is no place for one.
+            RecordingError: it cannot be made.
         """
         self._half_bytes = most_bytes // 2
         self._parts = [_Part(start, b"")]
@@ -399,11 +385,11 @@ class Spool:
             self.refusal = f"records cannot be kept any more: {error.strerror}"
 
     def turn(self, start: Mark, records: bytes) -> None:
-        """Go on in a new file, and let the older of two go; without a place for it, keep no more.
+        """Go on in a new file, and drop the older one; if that fails, keep no more.
 
         Args:
             start: the state now.
-            records: the processes and mappings among it.
+            records: its processes and mappings.
         """
         try:
             part = _Part(start, records)
@@ -418,10 +404,10 @@ class Spool:
         self._parts.append(part)
 
     def restart(self, start: Mark, records: bytes) -> None:
-        """Forget all that was kept; arguments as of `turn`.
+        """Forget all records; arguments as of `turn`.
 
         Raises:
-            RecordingError: there is no place for another file.
+            RecordingError: another file cannot be made.
         """
         part = _Part(start, records)
         self.refusal = ""
@@ -429,24 +415,20 @@ class Spool:
         self._parts.pop(0).close()
 
     def extents(self) -> list[tuple[int, int, int]]:
-        """Return what is kept: descriptors to be closed, each with begin and end."""
+        """Return the kept records: descriptors that the caller closes, each with begin and end."""
         return [
-            (
-                os.dup(part.descriptor),
-                part.drained_from if turn else 0,
-                part.sink.bytes_written,
-            )
+            (os.dup(part.descriptor), part.drained_from if turn else 0, part.sink.bytes_written)
             for turn, part in enumerate(self._parts)
         ]
 
     def close(self) -> None:
-        """Let all files go."""
+        """Close all files."""
         for part in self._parts:
             part.close()
 
 
 class NoSpool:
-    """Keeps nothing, for a session that nobody is going to save."""
+    """Keeps no records, for a session that nobody saves."""
 
     refusal = ""
     is_full = False
@@ -455,18 +437,18 @@ class NoSpool:
         self.start = start
 
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
-        """Let them go."""
+        """Do nothing."""
 
     def turn(self, start: Mark, records: bytes) -> None:
         """Do nothing."""
 
     def restart(self, start: Mark, records: bytes) -> None:
-        """Begin again."""
+        """Set the start."""
         del records
         self.start = start
 
     def extents(self) -> list[tuple[int, int, int]]:
-        """Return that there is nothing."""
+        """Return nothing."""
         return []
 
     def close(self) -> None:
@@ -474,7 +456,7 @@ class NoSpool:
 
 
 def copy_extents(extents: Sequence[tuple[int, int, int]], output_fd: int) -> int:
-    """Write what `Spool.extents` names to a file, and close its descriptors; return the bytes.
+    """Copy `Spool.extents` to a file, and close their descriptors; return the bytes.
 
     Raises:
         OSError: the file cannot grow.

@@ -1,10 +1,10 @@
-"""The running kernel → records for a live session, part after part, until it is closed.
+"""Get records for a live session from the running kernel, part after part.
 
-This module knows the standard library alone: for `prospect top --target` it runs on the target.
+This module imports only the standard library: `prospect top --target` runs it on the target.
 
-CPUs are drained one after the other, which takes tens of microseconds: a fork on one CPU may be
-drained after a sample of the child on another. Such a sample goes by its number instead of a name.
-The saved recording is sorted by time, and has none.
+Draining the CPUs one after the other takes tens of microseconds. So a fork on one CPU may be
+drained after a sample of the child on another; this sample shows a process id instead of a name. A
+saved recording is sorted by time, and has no such samples.
 """
 
 from __future__ import annotations
@@ -51,44 +51,39 @@ if TYPE_CHECKING:
     from prospect.recording.opened_events import RecordOptions
 
     class Gate(Protocol):
-        """Leaves out records that no look could follow.
+        """Leaves out records; see `live.record_limiters`.
 
         Attributes:
             limits: a sentence for each thing that was left out.
-            condensed_bytes: how much is to wait until `condensed` is asked.
+            condensed_bytes: the size of waiting records from which on `condensed` is called.
         """
 
         limits: list[str]
         condensed_bytes: int
 
         def open(self) -> None:
-            """Begin to count again: there was a look."""
+            """Start counting again, after a look."""
             ...
 
         def passed(self, data: bytes) -> bytes:
-            """Return whole records without what is too much."""
+            """Return whole records without the surplus."""
             ...
 
         def condensed(self, data: bytes, until_ns: int) -> bytes:
-            """Return all records since the last look without what no look will ask about.
+            """Return all records since the last look without those that no look needs.
 
             Args:
                 data: whole records that have passed.
-                until_ns: of what was before that, all records are there.
+                until_ns: all records before this time are there.
             """
             ...
 
         def is_full(self, size_bytes: int) -> bool:
-            """Return whether so many bytes are as much as one look should take in."""
-            ...
-
-    class _Records(Protocol):
-        def put(self, records: bytes) -> None:
-            """Take our own records."""
+            """Return whether one look should not read more than this."""
             ...
 
     class Source(Protocol):
-        """A source of records; as `KernelSource`, which has the meanings."""
+        """A source of records; see `KernelSource`."""
 
         sample_cost_ns: float
         mark: Mark
@@ -97,7 +92,7 @@ if TYPE_CHECKING:
 
         @property
         def has_ended(self) -> bool:
-            """Whether all that were named have ended."""
+            """Whether all followed processes have ended."""
             ...
 
         @property
@@ -112,7 +107,7 @@ if TYPE_CHECKING:
 
         @property
         def waiting_bytes(self) -> int:
-            """How much waits to be taken."""
+            """The size of the records that `take` returns next."""
             ...
 
         def descriptions(self) -> Sequence[EventDescription]:
@@ -124,40 +119,40 @@ if TYPE_CHECKING:
             ...
 
         def info(self, begin: Mark, end: Mark) -> RecordingInfo:
-            """Return what a recording of that time says of itself."""
+            """Return the facts of a recording of that time."""
             ...
 
         def fetch_names(self, profile: Profile, events: Events) -> dict[str, Any]:
-            """Fetch what a part lacks names of; empty if there is nothing new.
+            """Fetch missing names of a part.
 
-            Returns: of all files so far, which mapped one has which build id, as ``mapped_files``
-            of docs/recording.md.
+            Returns ``mapped_files`` of docs/recording.md, the build ids of all mapped files so far;
+            empty if there is nothing new.
             """
             ...
 
         def name_containers(self, paths: list[str]) -> Mapping[str, ContainerFacts]:
-            """Name the containers that control groups are of, by their ids."""
+            """Return the facts of the containers that control groups belong to, by container id."""
             ...
 
         def close(self) -> None:
-            """End."""
+            """End sampling."""
             ...
 
     MakeGate = Callable[[Sequence[EventDescription]], Gate]
     FetchNames = Callable[[Profile, Events], dict[str, Any]]
     MakeSource = Callable[[RecordOptions, MakeGate], Source]
 
-# A record has its time before it is in the ring: an interrupt, or the host, may come between.
+# A record gets its time before it is in the ring: an interrupt, or the host, may delay it.
 _IN_FLIGHT_NS = 10**7
 
 
 class Drained:
-    """A sink that hands its bytes on to the next decoder.
+    """A sink that keeps drained records for the next `take`.
 
     Attributes:
-        size_bytes: how much was drained since the last `take`.
-        gate: leaves out what no look could follow, or will ask about.
-        begun_ns: when the drain began that is under way, in CLOCK_MONOTONIC.
+        size_bytes: their size.
+        gate: leaves out records.
+        begun_ns: when the current drain began, in CLOCK_MONOTONIC.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -169,31 +164,31 @@ class Drained:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more is to be drained before somebody asks."""
+        """Whether draining should stop until the next `take`."""
         return self.gate.is_full(self.size_bytes)
 
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
-        """Take records of the kernel."""
+        """Add records of the kernel."""
         self.put(self.gate.passed(b"".join(buffers)))
         if self.size_bytes > self._condensed_at:
             self._condense()
-            # The rest stays. Looking through it each time would cost its square.
+            # The rest stays. Searching it each time would cost its square.
             self._condensed_at = max(2 * self.size_bytes, self.gate.condensed_bytes)
 
     def put(self, records: bytes) -> None:
-        """Take all of our own records."""
+        """Add our own records, which no gate limits."""
         self._pieces.append(records)
         self.size_bytes += len(records)
 
     def take(self) -> bytes:
-        """Return what was drained since the last call."""
+        """Return the records since the last call."""
         if self._condensed_at < sys.maxsize:
             self._condense()
-        taken = b"".join(self._pieces)
+        records = b"".join(self._pieces)
         self._pieces, self.size_bytes = [], 0
         self._condensed_at = self.gate.condensed_bytes
         self.gate.open()
-        return taken
+        return records
 
     def _condense(self) -> None:
         condensed = self.gate.condensed(b"".join(self._pieces), self.begun_ns - _IN_FLIGHT_NS)
@@ -207,7 +202,7 @@ def check_scope(events: EventSet) -> None:
     """Refuse to sample less than the whole system.
 
     Raises:
-        CaptureError: this user may not; says what to do.
+        CaptureError: this user may not sample it; says what to do.
     """
     if events.plan.scope != SCOPE_SYSTEM:
         raise CaptureError(
@@ -218,48 +213,48 @@ def check_scope(events: EventSet) -> None:
 
 
 class Beginning:
-    """The loop in which the first look at the system is taken; see `describe_surroundings`."""
+    """The loop during the first look at the system; see `describe_surroundings`."""
 
     done = False
 
-    def __init__(self, drain: RingDrain, sink: _Records) -> None:
+    def __init__(self, drain: RingDrain, sink: Drained) -> None:
         self._drain = drain
         self._sink = sink
 
     def write(self, records: bytes) -> None:
-        """Hand records of our own on."""
+        """Pass our own records on."""
         if records:
             self._sink.put(records)
 
     def step(self, *, wait: bool) -> None:
-        """Empty the rings."""
-        del wait  # nothing is waited for
+        """Empty the rings, without waiting."""
+        del wait
         self._drain.drain(b"", follows_cpus=True)
 
     def begin_rounds(self, end: bytes) -> None:
-        """Nothing changes: `FINISHED_ROUND` is written from the first `advance` on."""
+        """Do nothing: `FINISHED_ROUND` is written from the first `advance` on."""
         del end
 
 
 _WAIT_MS = 200
-# Between two drains, in addition to the time of the last one: rings may fill faster than they are
-# emptied, and others wait for the lock and the interpreter.
+# The rest between two drains, in addition to the time of the last one: rings may fill faster than
+# this empties them, and other threads wait for the lock and the interpreter.
 _REST_MS = 2
-# No ring fills up in this time; how often to try at the end of a part.
+# No ring fills up in this time. The number of tries at the end of a part.
 _AT_ONCE_NS, _TRIES = 50_000_000, 4
 
 
 class Mark(NamedTuple):
-    """A moment of the session, and what the kernel had counted by then.
+    """A moment of the session, and the kernel's counts at that time.
 
     Attributes:
         time_ns: in CLOCK_MONOTONIC.
         at: the same, in seconds since 1970.
         cpu_times: /proc/stat.
-        lost: id → samples that could not be delivered.
-        left_out: how many Python files, mappings and names were left out, by kind.
-        read_ns: CPU → when its buffer was last read, in CLOCK_MONOTONIC: later samples are of the
-            next part.
+        lost: the lost samples by event id.
+        left_out: the number of Python files, mappings and names that were left out, by kind.
+        read_ns: when each CPU's buffer was last read, in CLOCK_MONOTONIC. Later samples belong to
+            the next part.
     """
 
     time_ns: int
@@ -271,41 +266,37 @@ class Mark(NamedTuple):
 
 
 class Running(NamedTuple):
-    """The processes that ran at a moment.
-
-    Attributes:
-        time_ns: in CLOCK_MONOTONIC.
-    """
+    """The processes that ran at a moment, in CLOCK_MONOTONIC."""
 
     time_ns: int
     pids: frozenset[int]
 
 
 class KernelSource(Closing):
-    """Samples all CPUs of this machine, or whom the options name, until `close`.
+    """Samples all CPUs of this machine, or the processes or threads of the options, until `close`.
 
     Attributes:
-        mark: when the last part ended; at first, when sampling began.
-        running: who ran then, where records of that part were lost: among them may be the ends
-            of processes. None if all are there.
-        sample_cost_ns: what a sample costs, 0 if that is not known.
-        whom: the options name, as they were when sampling began; None for everybody.
+        mark: the end of the last part; at first, the begin of sampling.
+        running: the processes at that time, if the part lost records, which may be exits; None if
+            it lost none.
+        sample_cost_ns: the cost of a sample, 0 if unknown.
+        whom: the followed processes when sampling began; None for all processes.
     """
 
     def __init__(
         self, options: RecordOptions, make_gate: MakeGate, *, with_programs: bool = False
     ) -> None:
-        """Begin.
+        """Start sampling.
 
         Args:
-            options: rate, clocks, call graph, and whom to follow; there is no command.
-            make_gate: makes what leaves out records, of the events.
+            options: rate, clocks, call graph, and processes to follow; there is no command.
+            make_gate: makes the gate of the events.
             with_programs: whether readers of runtimes are programs without pages of this process.
 
         Raises:
-            UsageError: an option that this kernel cannot follow.
-            CaptureError: the whole system may not be sampled, or whom to follow is not there;
-                says what to do.
+            UsageError: this kernel does not have an option.
+            CaptureError: the user may not sample the system, or a process does not exist; says
+                what to do.
         """
         self._options = with_rate(replace(options, wakers=False))
         self._containers = ContainerNames(kubelet=options.kubelet)
@@ -330,7 +321,7 @@ class KernelSource(Closing):
             self.running: Running | None = None
             self._drained = Drained(make_gate(self._events.descriptions()))
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
-            # A pipe: os.eventfd() is not in Python 3.9, which runs this on a target.
+            # A pipe, as Python 3.9, which a target may have, has no os.eventfd().
             self._stop_fd, self._stopping_fd = os.pipe2(os.O_CLOEXEC)
             opened.callback(os.close, self._stop_fd)
             opened.callback(os.close, self._stopping_fd)
@@ -360,7 +351,7 @@ class KernelSource(Closing):
             self._opened = opened.pop_all()
 
     def _python_frames(self, *, is_program: bool) -> RuntimeFrames | MemoryFrames:
-        """Return what reads Python functions, begun."""
+        """Start a reader of Python functions."""
         if self._events.plan.reads_memory:
             from prospect.capture.python.memory_reader import MemoryFrames  # noqa: PLC0415 - not by root
 
@@ -368,8 +359,8 @@ class KernelSource(Closing):
             return self._drain.frames
         frames = RuntimeFrames(is_program=is_program)
         if self._events.python_ids():
-            beside_others = self._options.python == "always"
-            frames.start(self._events, self._options.frequency_hz, beside_others=beside_others)
+            is_forced = self._options.python == "always"
+            frames.start(self._events, self._options.frequency_hz, beside_others=is_forced)
         return frames
 
     @property
@@ -379,7 +370,7 @@ class KernelSource(Closing):
 
     @property
     def has_ended(self) -> bool:
-        """Whether all that the options name have ended."""
+        """Whether all followed processes have ended."""
         return self._chosen is not None and self._chosen.have_ended()
 
     @property
@@ -389,15 +380,15 @@ class KernelSource(Closing):
 
     @property
     def waiting_bytes(self) -> int:
-        """How much was drained since the last `take`."""
+        """The size of the records since the last `take`."""
         return self._drained.size_bytes
 
     def descriptions(self) -> Sequence[EventDescription]:
-        """Return the events, with the ids known so far."""
+        """Return the events, with their ids so far."""
         return self._events.descriptions()
 
     def take(self) -> bytes:
-        """Return the records since the last call, whose end `mark` is then.
+        """Return the records since the last call, and set `mark` to their end.
 
         Raises:
             CaptureError: the rings cannot be read any more.
@@ -413,7 +404,7 @@ class KernelSource(Closing):
             read_ns = dict(self._events.read_ns)
             self.mark = _mark(self._events.read_lost(), self._python.counts, read_ns)
             now = self.mark.lost
-            # Before Linux 6.0 nobody knows.
+            # Linux before 6.0 does not count losses.
             has_lost = not now or any(now[key] > before.lost.get(key, 0) for key in now)
             self.running = None
             if has_lost:
@@ -421,10 +412,10 @@ class KernelSource(Closing):
             return self._drained.take()
 
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
-        """Return what a recording from one mark to the other says of itself, but for processes."""
+        """Return the facts of a recording from one mark to the other, without processes."""
         lost = {key: count - begin.lost.get(key, 0) for key, count in end.lost.items()}
         times = (begin.cpu_times, end.cpu_times)
-        with self._lock:  # a CPU may come online meanwhile
+        with self._lock:  # a CPU may come online in the meantime
             interval = Interval(begin.time_ns, end.time_ns, times, list(self._drain.cpu_changes))
             extras = describe_interval(
                 self._options, self._events, interval, self._background, lost
@@ -442,33 +433,33 @@ class KernelSource(Closing):
         extras["started_at"] = begin.at
         extras["buffers_read_ns"] = [begin.read_ns, end.read_ns]
         extras["dropped_share"] = self._python.dropped_share
-        # As a file would give it: the numbers that are keys become text.
+        # As a file would give it: keys that are numbers become text.
         extras = json.loads(json.dumps(extras))
         extras["jit_files"] = self._java.files()
         return recording_info(self._options, self._events, self._background, extras)
 
     def fetch_names(self, _profile: Profile, _events: Events) -> dict[str, Any]:
-        """Return that nothing was fetched: all files of this machine are here."""
+        """Return nothing: all files are on this machine."""
         return {}
 
     def name_containers(self, paths: list[str]) -> Mapping[str, ContainerFacts]:
-        """Name containers of this machine."""
+        """See `Source`."""
         return self._containers.of(paths)
 
     def close(self) -> None:
-        """End, and leave nothing behind."""
+        """End sampling."""
         self._opened.close()
 
     def _empty_rings(self) -> None:
-        """Take what all rings hold; raises as `RingDrain.drain`."""
+        """Empty all rings; raises as `RingDrain.drain`."""
         self._drained.begun_ns = monotonic_ns()
         self._drain.drain(FINISHED_ROUND, follows_cpus=True)
 
     def _empty_rings_at_once(self) -> None:
-        """Empty all rings, again if that took long; raises as `RingDrain.drain`.
+        """Empty all rings, and again if that took long; raises as `RingDrain.drain`.
 
-        A full ring loses samples until it has been written, after the time that it was read. Counts
-        of the kernel then would not be losses of this part.
+        A full ring still loses samples after the time of its reading. The kernel's counts would
+        then include losses of the next part.
         """
         for _ in range(_TRIES):
             began_ns = monotonic_ns()
@@ -481,9 +472,9 @@ class KernelSource(Closing):
         self._thread.join()
 
     def _watch_rings(self) -> None:
-        """Empty rings that are half full before anybody asks for the records.
+        """Empty rings that are half full, until `_drained` is full.
 
-        Where nobody asks any more the kernel counts what is lost: memory is not ours to fill.
+        If nobody takes the records, rings overflow instead of this process's memory.
         """
         stop = select.poll()
         stop.register(self._stop_fd, select.POLLIN)
@@ -491,7 +482,7 @@ class KernelSource(Closing):
             while self._drained.is_full:
                 if stop.poll(_WAIT_MS):
                     return
-            # Not for ever: a CPU that comes online is not among what is waited for yet.
+            # Not for ever: the poll set may lack a CPU that has come online.
             wait_ms = self._drain.frames.wait_ms() if self._drain.frames else None
             ready = self._poll.poll(LONGEST_WAIT_MS if wait_ms is None else wait_ms)
             if self._stop_fd in (fd for fd, _ in ready):
@@ -502,7 +493,7 @@ class KernelSource(Closing):
                 return
 
     def _look(self, ready: list[tuple[int, int]]) -> int:
-        """Empty rings that are half full, or read frames of what they hold; return how to rest."""
+        """Empty rings that are half full, or read frames; return the time to rest, in ms."""
         begin_s = time.thread_time()
         with self._lock:
             for fd, what in ready:
@@ -515,7 +506,7 @@ class KernelSource(Closing):
             try:
                 self._empty_rings()
             except (OSError, ProspectError):
-                return _WAIT_MS  # `take` meets it too, and says so
+                return _WAIT_MS  # `take` raises it too
             return _REST_MS + int(1000 * (time.thread_time() - begin_s))
 
 

@@ -1,8 +1,7 @@
-"""Processes and the code that each has mapped, carried from one part of a session to the next.
+"""Carry processes and their mappings from one part of a session to the next.
 
 A part begins with records, at time 0, that a snapshot of /proc would have given then, but only of
-the processes that it is about: the mappings cost the next part no more than the few processes that
-were sampled.
+the processes with records in the part: so the mappings of the many others cost nothing.
 
 Source: ``kernel/events/core.c`` (Linux 6.18), perf_event_task(), perf_event_comm() and
 perf_event_mmap_event(); there is no record of an unmapping.
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 _Table = TypeVar("_Table", Tasks, Mmaps)
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _KERNEL_PID = -1
-# Programs have some dozens: so many are looked through again only when they have doubled.
+# Programs have a few dozen. Beyond this, covered ones are removed whenever the number has doubled.
 _FEW_MAPS = 128
 
 
@@ -61,11 +60,12 @@ class _Map(NamedTuple):
 
 
 class _Process(Record, frozen=False):
-    """A process as it is now; `maps` may be those of the process that forked it, until it changes.
+    """A process as it is now.
 
-    They are in chronological order, and looked through for covered ones at `most_maps`.
-
-    `threads` has the names of all its threads, its own among them; None if not known.
+    Attributes:
+        threads: the names of all its threads, None if not known.
+        maps: in chronological order; the parent's list if `shares_maps`, until one of them changes.
+        most_maps: the number of maps at which covered ones are removed.
     """
 
     parent_pid: int
@@ -78,14 +78,14 @@ class _Process(Record, frozen=False):
 
 
 class Birth(NamedTuple):
-    """How and when a process's program came to run; time 0 for before the session."""
+    """How and when a process's program began; time 0 for before the session."""
 
     birth: int
     start_ns: int
 
 
 class LiveTasks:
-    """All processes that run."""
+    """All running processes."""
 
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
@@ -93,24 +93,24 @@ class LiveTasks:
         self._early_exits: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Return how many processes are known."""
+        """Return their number."""
         return len(self._processes)
 
     def births(self, pids: Iterable[int]) -> dict[int, Birth]:
-        """Return of those processes that are known how their programs began."""
+        """Return how the programs of these processes began, as far as they are known."""
         known = ((pid, self._processes.get(pid)) for pid in pids)
         return {pid: Birth(one.birth, one.start_ns) for pid, one in known if one}
 
     def pids(self) -> set[int]:
-        """Return the processes that are known."""
+        """Return the known processes."""
         return set(self._processes)
 
     def tids(self) -> NDArray[np.int32]:
-        """Return the threads that are known, in no order."""
+        """Return the known threads, in no order."""
         return np.array([tid for one in self._processes.values() for tid in one.threads], np.int32)
 
     def take_in(self, events: Events) -> None:
-        """Follow the side records of a part; processes that ended are forgotten."""
+        """Follow the side records of a part, and forget processes that ended."""
         tasks, mmaps = events.tasks, events.mmaps
         order = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
         rows = _task_rows(tasks, events.names)
@@ -124,7 +124,7 @@ class LiveTasks:
             if kind == TASK_FORK:
                 self._fork(pid, tid, parents, time_ns)
                 ended.discard(pid)
-                # CPUs are drained one after the other: its end may have come with the last part.
+                # CPUs are drained one after the other: the last part may have its exit.
                 has_ended = 0 < time_ns <= self._early_exits.pop(tid, -1)
                 if has_ended and self._exit(pid, tid):
                     ended.add(pid)
@@ -141,7 +141,7 @@ class LiveTasks:
             del self._early_exits[tid]
 
     def forget_ended(self, running: Running) -> None:
-        """Forget who does not run any more, whose end was lost."""
+        """Forget processes that do not run any more, whose exit was lost."""
         self._processes = {
             pid: one
             for pid, one in self._processes.items()
@@ -151,11 +151,11 @@ class LiveTasks:
     def carried(
         self, events: Events, pids: set[int], named: set[int] | frozenset[int] = frozenset()
     ) -> Events:
-        """Return the records of a part with the state before it in front, at time 0.
+        """Return the records of a part after the state before it, at time 0.
 
         Args:
-            pids: whose state is needed, see `pids_of`.
-            named: of whom only the names are needed, and those of their threads.
+            pids: processes whose state is needed, see `pids_of`.
+            named: processes of which only the names of threads are needed.
         """
         names = _Strings(events.names)
         build_ids = _Strings(events.build_ids)
@@ -179,7 +179,7 @@ class LiveTasks:
         )
 
     def records(self) -> bytes:
-        """Return the records, at time 0, of the kernel and of all processes that run."""
+        """Return the records, at time 0, of the kernel and of all running processes."""
         pieces = [
             kernel_map_record(each.start, each.length, each.pgoff, each.name)
             for each in self._kernel_maps
@@ -208,7 +208,7 @@ class LiveTasks:
     def _fork(self, pid: int, tid: int, parents: tuple[int, int], time_ns: int) -> None:
         parent_pid, parent_tid = parents
         if not time_ns:
-            # A snapshot says who the parent is now, not that anybody was born.
+            # A snapshot has the current parent, which is not a birth.
             self._process(pid).parent_pid = parent_pid
             return
         parent = self._process(parent_pid)
@@ -222,7 +222,7 @@ class LiveTasks:
         )
 
     def _exit(self, pid: int, tid: int) -> bool:
-        """Take a thread away; return whether its process has none left."""
+        """Remove a thread; return whether its process has none left."""
         process = self._process(pid)
         process.threads.pop(tid, None)
         return not process.threads
@@ -230,8 +230,7 @@ class LiveTasks:
     def _name(self, pid: int, tid: int, name: bytes, time_ns: int, *, is_exec: bool) -> None:
         process = self._process(pid)
         if is_exec and time_ns:
-            # If there are several threads, only the one that calls exec lives on, with the
-            # process's number.
+            # Only the thread that calls exec lives on, with the process's number.
             self._processes[pid] = _Process(process.parent_pid, BIRTH_EXEC, time_ns, {pid: name})
             return
         process.threads[tid] = name
@@ -250,25 +249,13 @@ class LiveTasks:
 
 
 def _map_record(pid: int, mapping: _Map) -> bytes:
-    record = user_map_record(
-        pid,
-        Map(
-            start=mapping.start,
-            length=mapping.length,
-            pgoff=mapping.pgoff,
-            major=mapping.major,
-            minor=mapping.minor,
-            inode=mapping.inode,
-            prot=mapping.prot,
-            flags=0,
-            name=mapping.name,
-        ),
-    )
+    known = mapping._asdict() | {"flags": 0}
+    record = user_map_record(pid, Map(**{name: known[name] for name in Map._fields}))
     return with_build_id(record, mapping.build_id) if mapping.build_id else record
 
 
 def _latest(maps: list[_Map]) -> list[_Map]:
-    """Leave out what later mappings cover from their begin on, and of very many the oldest."""
+    """Remove maps that a later one of the same start covers, and the oldest of very many."""
     longest: dict[int, int] = {}
     kept = []
     for one in reversed(maps):
@@ -296,7 +283,7 @@ class _Strings:
 
 
 def pids_of(events: Events) -> set[int]:
-    """Return the processes that a part is about: sampled, or with own records."""
+    """Return the processes of a part: those with samples or records."""
     sampled = distinct(events.samples.task).astype(np.uint32).view(np.int32)
     columns = (sampled, events.tasks.pid, events.tasks.parent_pid, events.mmaps.pid)
     return set(np.concatenate(columns).tolist())
@@ -382,5 +369,5 @@ def _carried_mmaps(mapped: list[tuple[int, _Map]], names: _Strings, build_ids: _
 
 
 def _behind(carried: _Table, table: _Table, first: int) -> _Table:
-    """Return what is carried with a part's own records after it, whose order begins at `first`."""
+    """Return a part's own records after the carried ones; their order begins at `first`."""
     return appended(carried, replace(table, order=table.order + first), np.arange(len(table.order)))
