@@ -334,8 +334,8 @@ def known_dimension(text: str) -> str:
     if len(found) > 1:
         raise UsageError(
             f"{' and '.join(found)} are {len(found)} dimensions, and columns differ in one: give "
-            f"{found[0]}, and choose of the others by a specification, or have both as rows by "
-            "--sort"
+            f"{found[0]}, and choose from the others by a specification, or make both rows with"
+            " --sort"
         )
     return found[0]
 

@@ -257,7 +257,7 @@ def test_a_word_chooses_the_same_of_a_recording_and_of_a_store(word, tmp_path):
         assert part_of(recording(), specification).hits.count.sum() == hits
     known = WORDS[WORDS[word].read[0] if WORDS[word].read else word]
     if not known.column:
-        with pytest.raises(ProspectError, match=f"{known.name}: chooses of a recording"):
+        with pytest.raises(ProspectError, match=f"{known.name}: works with recordings"):
             read_store(store(tmp_path / "s"), specification)
         return
     of_store = read_store(store(tmp_path / "s"), specification)
@@ -319,11 +319,11 @@ LENGTH = """
         ),
     ),
 )
-\"\"\"All of them"""
+\"\"\"All dimensions"""
 WITH_LENGTH = """
 import sys, types
 source = open(sys.argv[1]).read()
-before, end, after = source.partition(')\\n\"\"\"All of them')
+before, end, after = source.partition(')\\n\"\"\"All dimensions')
 assert end
 found = types.ModuleType("prospect.dimensions")
 sys.modules["prospect.dimensions"] = found

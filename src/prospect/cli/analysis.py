@@ -1,6 +1,6 @@
 """Set up a process for an analysis, and write its answer.
 
-Nothing here is on the way to a command's exec. numpy is imported by `get_ready`, not before.
+Nothing here runs before COMMAND's exec. `get_ready` imports numpy.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from prospect.render.next_commands import Repeated
 
 _USUAL_PAGER = "less"
-# As git does: quit where all fits one screen, take colours, leave the text on the screen.
+# As git does: quit if everything fits one screen, show colours, leave the text on the screen.
 _LESS_OPTIONS = "FRX"
-# Where and under which name the recording is written: the next one has the usual name.
+# Options of the recorder that are not repeated: the next recording has the usual name.
 _NOT_RECORDED = ("save", "help", "version")
-# Which samples are shown, and how they are named and read.
+# Options that choose samples, and the way to name and read them.
 _READING = ("detail", "scope", "inline", "engine", "program")
 _READERS = (REPORT, CALLS, ANNOTATE, VIEW, DIFF)
 
 
 def get_ready() -> None:
-    """Set this process up for one analysis; before numpy is imported."""
+    """Set this process up for one analysis, and import numpy."""
     from prospect.columns.process import keep_freed_memory, start_numpy
 
     start_numpy()
-    # The tables hold no cycles, and the process ends with the report: looking for some among the
-    # records of 100,000 processes took a sixth of the time.
+    # The tables have no cycles, and the process ends with the report. Looking for cycles among the
+    # records of 100,000 processes takes a sixth of the time.
     gc.disable()
     keep_freed_memory()
 
 
 class Unread:
-    """Collects what could not be read of recordings, and reports it at the end."""
+    """Collects sentences about unread records, and reports them at the end."""
 
     def __init__(self) -> None:
         self._sentences: list[str] = []
@@ -58,21 +58,21 @@ class Unread:
         self._sentences.append(sentence)
 
     def exit_status(self) -> int:
-        """Report it, and return 1; 0 if there is nothing."""
+        """Report them, and return 1; return 0 if there are none."""
         for sentence in self._sentences:
             say(sentence)
         return 1 if self._sentences else 0
 
 
 def sinks(progress: Progress, unread: Unread) -> Callbacks:
-    """Return what receives progress and remarks while recordings are read."""
+    """Return the receivers of progress and remarks while recordings are read."""
     from prospect.analysis.profile_request import Callbacks
 
     return Callbacks(announce=progress.announce, on_unread=unread.add)
 
 
 def takes_colour(target: ReportFile) -> bool:
-    """Say whether a report is shown in colour."""
+    """Return whether a report is shown in colour."""
     return takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR")
 
 
@@ -82,10 +82,9 @@ def put(
     progress: Progress,
     settings: Settings,
 ) -> None:
-    """Write a report in the format that was chosen and put it in its place.
+    """Write a report to its place.
 
-    On a terminal the report waits until the progress is taken away, both may be the same one, and
-    is shown by a pager where it is longer.
+    On a terminal, the progress line goes first, and a pager shows a report longer than the screen.
 
     Raises:
         RenderError: the report cannot be written.
@@ -104,12 +103,10 @@ def put(
 
 
 def show_paged(text: bytes) -> bool:
-    """Show text by ``$PAGER``, or ``less`` if it is not set, and wait until that ends.
-
-    As git does it, but without a shell.
+    """Show text with ``$PAGER``, or ``less`` if it is not set, as git does but without a shell.
 
     Returns:
-        False if nothing was shown: it fits the terminal, or there is no such program.
+        False if nothing was shown: the text fits the terminal, or there is no such program.
     """
     import shlex
     import shutil
@@ -130,17 +127,17 @@ def show_paged(text: bytes) -> bool:
         pager = subprocess.Popen([program, *words[1:]], stdin=subprocess.PIPE, env=environment)
     except OSError:
         return False
-    # Ctrl-C is the pager's: it ends a search there.
+    # The pager handles Ctrl-C, which ends a search.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        pager.communicate(text)  # a pager that is left early is no error
+        pager.communicate(text)  # leaving a pager early is no error
     finally:
         signal.signal(signal.SIGINT, before)
     return True
 
 
 def repeated(command: Command, arguments: Sequence[str]) -> Repeated:
-    """Return the options, and COMMAND, that other commands repeat.
+    """Return the options, and COMMAND, that suggested commands repeat.
 
     Args:
         arguments: the words after the command's name, without errors.

@@ -1,7 +1,4 @@
-"""``prospect annotate``: read a recording, go back to its images, write instructions with hits.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect annotate``: write a recording's instructions or source lines with their samples."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ from prospect.records import project
 if TYPE_CHECKING:
     from prospect.options import Settings
 
-# How perf.data begins, in either byte order.
+# The begin of perf.data, in either byte order.
 _MAGICS = (b"PERFILE2", b"2ELIFREP")
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Annotate what `words` name: a function or an image, a recording, both in this order, or none.
+    """Annotate the function or image, of the recording, that `words` name; both are optional.
 
     Raises:
-        ProspectError: the recording cannot be read, nothing in it is called that, or the
-            annotation cannot be written.
+        ProspectError: the recording cannot be read, nothing in it has that name, or the annotation
+            cannot be written.
     """
     unread = Unread()
     _check_source_options(settings)
@@ -47,7 +44,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
-    """Annotate functions that a part of a store has hits in, from files that are still there."""
+    """Annotate functions with hits in a part of a store, from files that are still there."""
     if settings.source_files:
         raise UsageError("--source: a store keeps no lines: make a recording")
     is_named = bool(words) and not _is_specification(words[0])
@@ -64,7 +61,7 @@ def _is_specification(word: str) -> bool:
 
 
 def _operands(words: list[str]) -> tuple[str, str]:
-    """Return the function or image, and the recording, "" for none: one word may be either."""
+    """Return the function or image, and the recording, "" for none; one word may be either."""
     if len(words) == 2:
         return words[0], words[1]
     word = words[0] if words else ""
@@ -97,7 +94,7 @@ def _check_source_options(settings: Settings) -> None:
 def _write_sources(
     what: str, recording: str, settings: Settings, target: ReportFile | None, unread: Unread
 ) -> None:
-    """Write annotated sources to a file, or below the chosen directory where that is None."""
+    """Write annotated sources to a file, or below the chosen directory if `target` is None."""
     get_ready()
     from prospect.analysis.annotation import annotate_sources
     from prospect.api.annotations import AnnotateKeywords, source_options
@@ -113,8 +110,8 @@ def _write_sources(
             put(target, sources.render, progress, settings)
             return
         progress.announce(f"writing annotated sources to {settings.output_dir}")
-        said = sources.write_tree(settings.output_dir)
-    say(said)
+        outcome = sources.write_tree(settings.output_dir)
+    say(outcome)
 
 
 def _write(

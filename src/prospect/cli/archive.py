@@ -1,7 +1,4 @@
-"""``prospect archive``: make a recording one file that can be reported on elsewhere.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect archive``: turn a recording into one file for reports on other machines."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Archive the recording that is named, whole; return 1 if records in it were not understood.
+    """Archive the named recording; return 1 if it has unreadable records.
 
     Raises:
-        ProspectError: the recording cannot be archived, or the archive not be written.
+        ProspectError: the recording cannot be archived, or the archive cannot be written.
     """
     get_ready()
     from prospect.analysis.archiving import SUFFIX, write_archive

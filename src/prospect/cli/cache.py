@@ -1,4 +1,4 @@
-"""``prospect cache``: what is kept on disk between runs, as a table or as JSON; ``--clear``."""
+"""``prospect cache``: show the files that are kept between runs, or remove them (``--clear``)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KeptFiles(NamedTuple):
 
 
 class KindRow(NamedTuple):
-    """Files of one kind; `oldest_s` is when the one that was used longest ago was used."""
+    """Files of one kind; `oldest_s` is the last use of the least recently used one."""
 
     kind: str
     files: int
@@ -56,15 +56,15 @@ class KindRow(NamedTuple):
 
 
 def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show the cache, or remove what is in it.
+    """Show the cache, or remove its files.
 
     Raises:
-        SymbolError: there is none, or what is in it cannot be removed.
+        SymbolError: there is none, or its files cannot be removed.
     """
     cache = CacheDirectory.of_user()
     if cache is None:
         raise SymbolError(f"nothing is kept on disk: {cache_obstacle()}")
-    _refuse_what_is_not_ours(cache)
+    _refuse_unusable(cache)
     files = cache.files()
     targets = os.path.join(cache.path, debug_files.TARGETS)
     rows = [
@@ -86,7 +86,7 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
 
 
 def kind_rows(files: list[KeptFile]) -> list[KindRow]:
-    """Return a row for each kind that is there, in the order of `_KINDS`."""
+    """Return a row for each kind that has files, in the order of `_KINDS`."""
     of_kind: dict[str, list[KeptFile]] = {name: [] for name in (*_KINDS.values(), _OTHER)}
     for file in files:
         of_kind[_KINDS.get(file.suffix, _OTHER)].append(file)
@@ -111,7 +111,7 @@ def _rows_below(kind: str, directory: str) -> list[KindRow]:
 
 
 def table_text(kept: KeptFiles) -> str:
-    """Return the table, and what keeps it from growing."""
+    """Return the table, and the limits."""
     path, rows = kept.directory, kept.kinds
     files, size_bytes = sum(row.files for row in rows), sum(row.size_bytes for row in rows)
     if kept.removed:
@@ -135,7 +135,7 @@ def table_text(kept: KeptFiles) -> str:
     return "\n".join(lines) + "\n\n" + limits
 
 
-def _refuse_what_is_not_ours(cache: CacheDirectory) -> None:
+def _refuse_unusable(cache: CacheDirectory) -> None:
     try:
         with cache.opened():
             pass

@@ -1,7 +1,4 @@
-"""``prospect calls``: read a recording with call stacks, write who called whom.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect calls``: write the callers and callees of a recording with call stacks."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show the calls of the recording that is named, a file or "-" for a pipe on stdin.
+    """Show the calls of the named recording, a file or "-" for a pipe on stdin.
+
+    Returns 1 if it has unreadable records, else 0.
 
     Raises:
-        ProspectError: the recording cannot be read, has no call chains, or nothing in it is called
-            what was asked for; or the answer cannot be written.
-
-    Returns 1 if records in it were not understood, else 0.
+        ProspectError: the recording cannot be read, has no call chains, or no function of the name;
+            or the answer cannot be written.
     """
     if settings.store:
         refuse(settings, inline="--inline", between="--between")
@@ -60,7 +57,7 @@ def _write(
 
 
 def _part(recording: str, words: list[str], settings: Settings) -> RecordingPart:
-    """Return a part of a recording, which has no single samples any more."""
+    """Return a part of a recording; options that need single samples are refused."""
     for given, option, instead in (
         (settings.between, "--between", "since: and until:"),
         (settings.cpus, "--cpu", "cpu:"),
@@ -75,6 +72,6 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
 
     asked = project(settings, CallsKeywords)
     if asked.callers_of and asked.sections == CallsKeywords.sections:
-        # A request for one tree shows no other unless that is requested too.
+        # --callers-of shows only its tree, unless --show names others.
         asked = replace(asked, sections=())
     return calls_options(asked, colour=colour)

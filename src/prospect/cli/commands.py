@@ -1,4 +1,4 @@
-"""Every command, once: what it is called, takes and does."""
+"""The list of commands: names, operands and summaries."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from prospect.records import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: its operands, and what it does in a sentence.
+    """A command: its operands, and a summary.
 
-    `most_words` says how many operands it takes, None for any number; `separator` is an operand
+    `most_words` is the largest number of operands, None for any number; `separator` is an operand
     that looks like an option. With ``--store``, a command that `has_store` takes specifications.
     ``prospect.cli`` has a module of its name, whose ``run(settings, words, command_line)`` returns
     the exit status.
@@ -23,11 +23,11 @@ class Command(NamedTuple):
 
     @property
     def runs_another(self) -> bool:
-        """Whether its operands are a command line, whose options are not Prospect's."""
+        """Whether its operands are a command line with its own options."""
         return "[ARGS...]" in self.operands
 
     def unexpected(self, word: str) -> str:
-        """Say that a word after its operands is one too many."""
+        """Return the message for a word after its operands."""
         return f"{self.name}: unexpected '{word}'; see prospect help {self.name}"
 
 
@@ -178,8 +178,8 @@ SUBCOMMANDS = (
 )
 COMMANDS = (PROFILE, *SUBCOMMANDS)
 
-# perf's names of commands that have other names here, and that are programs or might be: script(1)
-# would empty the recording that `perf script` takes.
+# Commands of perf that have other names here. Some are programs too: script(1) would overwrite the
+# recording that `perf script` reads.
 PERF_WORDS = (
     "buildid-cache",
     "buildid-list",

@@ -1,7 +1,7 @@
-"""``prospect compare``: run two commands in turn, record each run, and say what differs.
+"""``prospect compare``: run two commands in turn, record each run, and compare the recordings.
 
-The comparison and the exit status are those of ``prospect diff``. Until the last run has ended only
-the recorder is imported.
+The comparison and the exit status are those of ``prospect diff``. Until the last run has ended,
+only the recorder is imported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNALLED = 128
 
 
 class RunFailedError(ProspectError):
-    """A run did not end with status 0; that of the error is 1, after Ctrl-C that of the signal."""
+    """A run failed; the exit status of the error is 1, after Ctrl-C that of the signal."""
 
     def __init__(self, message: str, exit_status: int = 1) -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class RunFailedError(ProspectError):
 def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
     """Run and record both commands, write the comparison, and return the exit status.
 
-    It is 1 if records were not understood, else 3 if `--fail-if` is met, else 0.
+    It is 1 if a recording has unreadable records, else 3 if `--fail-if` is met, else 0.
 
     Raises:
-        CommandError: a command is not there, or cannot be run.
-        RunFailedError: a run ended with another status than 0, and `--ignore-failure` is not given.
-        ProspectError: a run cannot be recorded, or the report not be written.
+        CommandError: a command does not exist, or cannot be run.
+        RunFailedError: a run failed, and `--ignore-failure` is not given.
+        ProspectError: a run cannot be recorded, or the report cannot be written.
     """
     if not (settings.side_a and settings.side_b):
         raise UsageError("compare: give two commands: prospect compare --a './old x' --b './new x'")
@@ -71,14 +71,14 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 
 
 def order(runs: int) -> Iterator[tuple[str, int]]:
-    """Yield side and number of each run: A B, B A, A B, ...; none is always the first of two."""
+    """Yield side and number of each run: A B, B A, A B, ..., so that no side is always first."""
     for number in range(1, runs + 1):
         for side in _SIDES if number % 2 else reversed(_SIDES):
             yield side, number
 
 
 class _StandardFiles:
-    """Standard input and output as a command is to find them, while its block runs."""
+    """The standard input and output of a command, while the block runs."""
 
     def __init__(self, stdin: str, *, shows_output: bool) -> None:
         self._new = (
@@ -158,7 +158,7 @@ def _profiles(
     wanted = ProfileRequest(stacks=True)
     found: dict[str, list[Profile]] = {side: [] for side in _SIDES}
     with Progress("reading the recordings") as progress:
-        # In the order of the numbers, whichever ran first.
+        # Sort by number: A and B take turns in running first.
         for name in sorted(files, key=lambda name: int(name[1:])):
             file = files[name]
             profile = read(

@@ -88,7 +88,7 @@ def run(_settings: Settings, words: list[str], _command_line: tuple[str, ...]) -
     """Show the script for a shell.
 
     Raises:
-        UsageError: there is none for it.
+        UsageError: there is no script for it.
     """
     if len(words) != 1 or words[0] not in SHELLS:
         raise UsageError(f"completion: give a shell: {', '.join(SHELLS)}")
@@ -155,7 +155,7 @@ def _reads_files(command: Command) -> bool:
 
 
 def _values(option: Option) -> list[str]:
-    """Return the words that a shell completes a value with."""
+    """Return the words that complete a value."""
     if option.words:
         return list(option.words)
     words = option.metavar.split("|")

@@ -1,4 +1,4 @@
-"""``prospect control``: ask the daemon of a store how it is, or control it."""
+"""``prospect control``: ask the daemon of a store for its status, or control it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Ask, and show the answer.
+    """Send a request, and show the answer.
 
     Raises:
-        ProspectError: the words mean nothing, or no daemon answers.
+        ProspectError: the words are invalid, or no daemon answers.
     """
     if not words or words[0] not in COMMANDS:
         from prospect.spelling import suggestion
@@ -55,7 +55,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _last_status(store: StoreDirectory, error: NoAnswerError) -> dict[str, Any]:
-    """Return the status that a daemon kept before it ceased to answer."""
+    """Return the status that a daemon stored before it stopped answering."""
     from prospect.daemon.status import kept_status
 
     status = kept_status(store)
@@ -72,7 +72,7 @@ def _last_status(store: StoreDirectory, error: NoAnswerError) -> dict[str, Any]:
 
 
 def status_text(status: dict[str, Any]) -> str:
-    """Return what a daemon says of itself as a table."""
+    """Return the status of a daemon as a table."""
     now_s = time.time()
     age_s = status["newest_age_s"]
     ran_s = max(now_s - status["began_s"], 1e-3)
@@ -133,7 +133,7 @@ def status_text(status: dict[str, Any]) -> str:
 
 
 def _no_answer(status: dict[str, Any]) -> dict[str, str]:
-    """Return the line that says since when a daemon does not answer, if it does not."""
+    """Return the line about a daemon that does not answer, if it does not."""
     if "no_answer" not in status:
         return {}
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["alive_s"]))
@@ -141,7 +141,7 @@ def _no_answer(status: dict[str, Any]) -> dict[str, str]:
 
 
 def _left_out(sentences: list[str]) -> str:
-    """Join what windows lack; a subject that several sentences share is named once."""
+    """Join sentences about missing things; those with the same subject become one sentence."""
     joined: dict[str, list[str]] = {}
     for sentence in sentences:
         subject, colon, rest = sentence.partition(": ")
@@ -150,7 +150,7 @@ def _left_out(sentences: list[str]) -> str:
 
 
 def _unsent(status: dict[str, Any]) -> str:
-    """Say what a daemon has not sent yet, and why."""
+    """Return the size of what a daemon has not sent yet, and the reason."""
     text = f"{status['ship_waiting_bytes'] / 1e6:.1f} MB"
     if status["ship_waiting_s"]:
         text += f", the oldest {status['ship_waiting_s'] / 3600:.1f} h old"

@@ -28,7 +28,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     """Run until a signal ends it.
 
     Raises:
-        ProspectError: the system cannot be sampled, or the store not be used.
+        ProspectError: the system cannot be sampled, or the store cannot be used.
     """
     if settings.unit:
         return _show_unit(settings, command_line)
@@ -55,14 +55,14 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         of_target = f" {settings.target}" if settings.target else ""
         if _LIBRARY in settings.separate:
             say(_OF_LIBRARIES)
-        # Modules imported by now stay until the end: the collector need not visit them.
+        # The modules so far live until the end: the collector need not visit them.
         gc.freeze()
         daemon.run(f"sampling{of_target} into {path}; Ctrl-C or SIGTERM ends it")
     return 0
 
 
 def _own_directory(settings: Settings) -> str:
-    """Return where the store is."""
+    """Return the path of the store."""
     from prospect.fleet.store_places import S3, place_of
 
     place = place_of(settings.store or usual_store(settings.target))
@@ -72,7 +72,7 @@ def _own_directory(settings: Settings) -> str:
 
 
 def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
-    """Show the unit that runs this daemon with these options."""
+    """Show the systemd unit that runs this daemon with these options."""
     import sys
 
     from prospect.daemon.daemon_rights import unit_text
@@ -109,7 +109,7 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
 
 
 def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOptions:
-    """Return what the command line and the file ``options`` of the store say, the file last."""
+    """Return the options of the command line and of the store's file ``options``, which wins."""
     import shlex
 
     from prospect.cli.commands import DAEMON

@@ -1,7 +1,4 @@
-"""``prospect diff``: read the recordings of both sides, compare, and answer with the exit status.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect diff``: compare the recordings of two sides, and set the exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.api.recorded_profile import Profile
-    from prospect.estimate.compare.comparison import CompareOptions
     from prospect.options import Settings
 
 CONDITION_MET = 3
@@ -31,10 +27,10 @@ _AGAINST = DIFF.separator
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
     """Compare the recordings that `words` name, and return the exit status.
 
-    It is 1 if records in them were not understood, else 3 if `--fail-if` is met, else 0.
+    It is 1 if a recording has unreadable records, else 3 if `--fail-if` is met, else 0.
 
     Raises:
-        ProspectError: a recording cannot be read, they cannot be compared, or the report not be
+        ProspectError: a recording cannot be read, they cannot be compared, or the report cannot be
             written.
     """
     if settings.store:
@@ -90,17 +86,6 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
     return before, after
 
 
-def compare_options(settings: Settings) -> CompareOptions:
-    """Return what is compared, and how."""
-    from prospect.estimate.compare.comparison import CompareOptions
-
-    return CompareOptions(
-        **asdict(project(settings, ComparingOptions)),
-        stacks=settings.format == "html",
-        inclusive=True,
-    )
-
-
 def write(
     before: Sequence[str | Profile],
     after: Sequence[str | Profile],
@@ -113,18 +98,23 @@ def write(
     Args:
         before: the recordings of A.
         after: the recordings of B.
-        unread: takes what of the recordings is not understood, or did so while they were read.
+        unread: collects sentences about unread records.
 
     Raises:
         ProspectError: as `run` does.
     """
     get_ready()
     from prospect.api.differences import diff_by
+    from prospect.estimate.compare.comparison import CompareOptions
     from prospect.render.comparison_words import verdict_line
     from prospect.render.diff_registry import diff_writer
 
     write = diff_writer(settings.format, settings.rows, colour=takes_colour(target))
-    options = compare_options(settings)
+    options = CompareOptions(
+        **asdict(project(settings, ComparingOptions)),
+        stacks=settings.format == "html",
+        inclusive=True,
+    )
     with Progress("reading the recordings") as progress:
         difference = diff_by(before, after, options, settings, sinks(progress, unread))
         put(target, lambda out: write(difference, out), progress, settings)

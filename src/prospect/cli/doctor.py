@@ -1,4 +1,4 @@
-"""``prospect doctor``: the diagnosis as a table or as JSON; the exit status is for scripts."""
+"""``prospect doctor``: show the diagnosis as a table or as JSON; scripts use the exit status."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     """Print the diagnosis and return its status: 0 all, 1 limited, 2 nothing.
 
     Raises:
-        ProspectError: the target cannot be asked.
+        ProspectError: the target does not answer.
     """
-    diagnosis = _with_plugins(_of_target(settings.target) if settings.target else examine())
+    if settings.target:
+        from prospect.target.question_client import examine_on
+
+        diagnosis = examine_on(settings.target)
+    else:
+        diagnosis = examine()
+    diagnosis = _with_plugins(diagnosis)
     as_json = settings.format == "json"
     show(indented(DIAGNOSIS, diagnosis) if as_json else table_text(diagnosis))
     return diagnosis.status
 
 
-def _of_target(target: str) -> Diagnosis:
-    from prospect.target.question_client import examine_on
-
-    return examine_on(target)
-
-
 def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
-    """Add what other packages add, if there are any."""
+    """Add a check that lists plug-ins, if there are any."""
     found = [
         f"{kind} {one.name} ({package_of(one)})"
         for group, kind in KINDS.items()
@@ -49,7 +49,7 @@ def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def table_text(diagnosis: Diagnosis) -> str:
-    """Return the table, what it amounts to, and what would change it."""
+    """Return the table, the summary, and the remedy."""
     head = f"Prospect {__version__} on {diagnosis.machine}\n\n"
     width = max(len(check.name) for check in diagnosis.checks)
     rows = "".join(

@@ -1,4 +1,4 @@
-"""``prospect fleet``: questions about the hosts of a store, all at once."""
+"""``prospect fleet``: answer questions about all hosts of a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """Answer one question.
 
     Raises:
-        ProspectError: the words mean nothing, nothing matches, or the store cannot be read.
+        ProspectError: the words are invalid, nothing matches, or the store cannot be read.
     """
     asked = words[0] if words else ""
     if asked not in _WORDS:
@@ -56,7 +56,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 def _answered(
     settings: Settings, name: str, words: list[str], announce: Announce
 ) -> tuple[Answer, str]:
-    """Return an answer, and the store and the part of it that it is about."""
+    """Return an answer, and the words of its store and part."""
     import shlex
 
     from prospect.cli.commands import FLEET
@@ -74,7 +74,7 @@ def _answered(
     wanted = Wanted(settings.fleet_rows, settings.fdr, build, announce)
     with opened(path, chosen.texts.get("host", ())) as store:
         make_engine = engine_of(settings.engine)
-        # If a file turns out to be damaged, the question is asked again without it.
+        # If a file is damaged, the question is asked again without it.
         answer = asked_again(
             store, lambda store: QUESTIONS[name].ask(store, chosen, make_engine, wanted)
         )
@@ -110,7 +110,7 @@ def _table(table: AnswerTable) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return figures as JSON has them: rows by the names of their fields."""
+    """Return figures for JSON: rows by the names of their fields."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: _plain(each) for name, each in value._asdict().items()}
     if isinstance(value, (list, tuple)):
@@ -121,7 +121,7 @@ def _plain(value: Any) -> Any:
 
 
 def _csv(answer: Answer, name: str) -> str:
-    """Return the first table that has rows, with every field of them."""
+    """Return the main table, with every field of its rows."""
     import csv
     import io
 

@@ -1,6 +1,6 @@
-"""Write ``--help`` and its relatives from the table in `option_table`.
+"""Write ``--help`` and related pages from the table in `option_table`.
 
-Lines have 80 columns at most; scripts/man.py makes the manual of the same paragraphs.
+Lines have 80 columns at most. scripts/man.py makes the manual of the same paragraphs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DESCRIPTION = (
     "kernel.perf_event_paranoid allows (by default not at all on Debian and Ubuntu); "
     "`prospect doctor` reports what this machine allows."
 )
-# (what one wants to know, the command line)
+# Pairs of a question and a command line.
 EXAMPLES = (
     ("where the time of a program goes", "prospect ./program --its-option"),
     ("a build with everything that it starts", "prospect -V3 -f report.txt make -j2"),
@@ -89,7 +89,7 @@ EXIT_STATUS = (
 
 
 def short_usage() -> str:
-    """Return what `prospect` without a word says."""
+    """Return the output of `prospect` without arguments."""
     return (
         f"{usage(PROFILE)}\n"
         + "".join(f"       {_synopsis(command)}\n" for command in SUBCOMMANDS)
@@ -98,12 +98,12 @@ def short_usage() -> str:
 
 
 def usage(command: Command) -> str:
-    """Return the line that says how a command is typed."""
+    """Return the usage line of a command."""
     return f"usage: {_synopsis(command)}"
 
 
 def help_page(name: str) -> str:
-    """Return the page of a subcommand, of the whole for "".
+    """Return the page of a subcommand, or the main page for "".
 
     Raises:
         UsageError: there is no such subcommand.
@@ -132,7 +132,7 @@ def examples() -> str:
 
 
 def sentence(command: Command) -> str:
-    """Return what a command does as a sentence; ``COMMAND`` and ``Ctrl-C`` keep their capitals."""
+    """Return the summary of a command as a sentence."""
     return f"{command.summary[:1].upper()}{command.summary[1:]}."
 
 
@@ -146,8 +146,8 @@ def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
     default = option.default
     if option.check and default not in ("", None, ()):
-        said = ",".join(default) if isinstance(default, tuple) else default
-        return f"{option.help} (default: {said})"
+        text = ",".join(default) if isinstance(default, tuple) else default
+        return f"{option.help} (default: {text})"
     return option.help
 
 
@@ -166,7 +166,7 @@ def _columns(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...], width: i
     lines = []
     for label, text in rows:
         indent = " " * (width + 2)
-        # An option stays in one piece.
+        # Do not break options at their hyphens.
         wrapped = textwrap.wrap(text, WIDTH - len(indent), break_on_hyphens=False)
         if len(label) <= width - 2:
             lines.append(f"  {label:<{width}}{wrapped.pop(0)}")

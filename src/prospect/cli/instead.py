@@ -60,18 +60,18 @@ _OPTIONS_OF_PERF = {
 
 
 def option_instead(given: str) -> str:
-    """Return what serves instead of an option of perf's, "" if it is unknown."""
+    """Return the replacement of an option of perf's, "" if it is unknown."""
     return f"{given} is perf's: here {_OPTIONS_OF_PERF[given]}" if given in _OPTIONS_OF_PERF else ""
 
 
 def instead(word: str) -> str:
-    """Return what serves instead of a command of perf's, and how to run a program of that name."""
+    """Return the replacement of a command of perf's, and how to run a program of that name."""
     here = _COMMANDS_OF_PERF[word]
     return f"{word} is perf's: here {here}; to profile a program: prospect -- {word}"
 
 
 def explained(error: CommandError, command: list[str]) -> CommandError:
-    """Return the error with what to type instead, where it is that there is no such program."""
+    """Return the error with a hint on what to type instead, if there is no such program."""
     if looks_like_recording(command[0]) and os.path.isfile(command[0]):
         hint = f"to look at a recording: prospect report {command[0]}"
         return CommandError(f"{error}; {hint}", error.exit_status)
@@ -84,7 +84,7 @@ def explained(error: CommandError, command: list[str]) -> CommandError:
 
 
 def _missing_interpreter(name: str) -> str:
-    """Say what the kernel did not find of a program that is there; "" where it is not."""
+    """Return what the kernel did not find of an existing program; "" if it does not exist."""
     path = name if "/" in name else shutil.which(name) or ""
     try:
         with open(path, "rb") if path and os.path.isfile(path) else io.BytesIO() as file:
@@ -93,7 +93,7 @@ def _missing_interpreter(name: str) -> str:
         return ""
     if head.startswith(b"\x7fELF"):
         return "the loader that it names does not exist (readelf -l shows which)"
-    # A \r belongs to the name, as for the kernel: that is what is wrong with a file from Windows.
+    # A \r is part of the name, as for the kernel: it is the fault of files from Windows.
     first = re.match(rb"#![ \t]*([^ \t\n\0]+)", head)
     interpreter = os.fsdecode(first.group(1)) if first else ""
     if not interpreter or os.path.exists(interpreter):

@@ -1,4 +1,4 @@
-"""``prospect list``: the events of this machine as a table or as JSON."""
+"""``prospect list``: show the events of this machine as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show the events whose name the pattern fits, all without one.
+    """Show the events whose names match the pattern, or all events.
 
     Raises:
         UsageError: there is none.
-        CaptureError: the target cannot be asked.
+        CaptureError: the target does not answer.
     """
     pattern = words[0] if words else ""
     if settings.target:
@@ -48,7 +48,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _is_there(events: list[ListedEvent], checks: list[CheckedEvent | None], pattern: str) -> bool:
-    """Return whether an event of this name can be counted; any event, if none has the name."""
+    """Return whether an event of this name can be counted, or any event if none has the name."""
     named = [pattern in (event.name, *event.other_names) for event in events]
     return any(
         check is not None and not check.counting and (is_named or not any(named))
@@ -57,7 +57,7 @@ def _is_there(events: list[ListedEvent], checks: list[CheckedEvent | None], patt
 
 
 def _checks(events: list[ListedEvent]) -> list[CheckedEvent | None]:
-    """Try the events that can be opened, which takes some milliseconds each."""
+    """Try the events that can be opened, which takes a few milliseconds each."""
     checks: list[CheckedEvent | None] = []
     with Progress("trying events") as progress:
         for number, event in enumerate(events, 1):

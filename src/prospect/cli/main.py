@@ -1,7 +1,7 @@
-"""The entry of ``prospect``: which command, and what becomes of its errors.
+"""The entry of ``prospect``: run the command, and report its errors.
 
-Every import before COMMAND's exec delays it: a command's module is
-imported when it is asked for, and what only a report needs after COMMAND has ended.
+Every import before COMMAND's exec delays it. So only the module of the command is imported, and the
+modules of the report after COMMAND has ended.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status; an error of Prospect's is one line.
+    """Run the command line and return its exit status; a `ProspectError` becomes one line.
 
     Raises:
-        MemoryError: as any other error; `prospect.__main__` says what helps.
+        MemoryError: `prospect.__main__` reports it.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     occupy_closed_standard_files()
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _with_remedy(message: str) -> str:
-    """Add what helps if the limit of open files was met at a place that does not say it."""
+    """Add the remedy to a message about too many open files."""
     if _TOO_MANY_FILES not in message or "ulimit" in message:
         return message
     from prospect.capture.events.cpu_events import files_needed
@@ -85,7 +85,7 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
         return _help(command.name)
     if settings.input:
         words = _with_input(command, words, settings.input)
-    # Those of a recording are separated from other words by the command.
+    # The command separates specifications of a recording from other words.
     takes_specifications = command.has_store and (settings.store or command in (REPORT, CALLS))
     most_words = None if takes_specifications else command.most_words
     if most_words is not None and len(words) > most_words:
@@ -97,14 +97,14 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
 
         show(examples())
         return 0
-    # As importlib.import_module, which would take 1 ms to import.
+    # importlib would take 1 ms to import.
     module = __import__(f"prospect.cli.{command.name}", fromlist=["run"])
     status: int = module.run(settings, words, ("prospect", command.name, *arguments))
     return status
 
 
 def _with_input(command: Command, words: list[str], recording: str) -> list[str]:
-    """Return the operands with the recording that ``-i`` names in its place, the last one."""
+    """Return the operands with the recording of ``-i`` as the last one."""
     most = command.most_words or 0
     if len(words) >= most:
         raise UsageError(f"{command.name}: two recordings: '{words[-1]}' and -i '{recording}'")

@@ -1,4 +1,4 @@
-"""Find what a command line names: a recording, a store, or a part of one."""
+"""Find the recording, the store, or the part of one that a command line names."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _OF_ROOT = "/var/lib/prospect"
 def readable(
     recording: str, command: str, *, maker: str = "prospect record COMMAND", output: str = ""
 ) -> str:
-    """Return the recording that is meant, before anything is read or written.
+    """Return the path of a recording, after checking it.
 
     Args:
         recording: its path, "-" for a pipe on standard input, "" for the usual name.
         command: the subcommand, for errors.
         maker: the command line that makes such a recording.
-        output: the file that is going to be written, "" for standard output.
+        output: the output file, "" for standard output.
 
     Raises:
         RecordingError: there is no such file.
@@ -52,13 +52,13 @@ def readable(
 
 
 def refuse_missing(recording: str, maker: str = "prospect record COMMAND") -> None:
-    """Say what could be meant if there is no such file, and what makes one.
+    """Refuse a recording that does not exist, with suggestions.
 
     Raises:
-        RecordingError: there is none.
+        RecordingError: there is no such file.
     """
     if "\0" in recording or os.path.lexists(recording):
-        return  # what is wrong with it says who opens it
+        return  # opening it reports other errors
     directory, name = os.path.split(recording)
     others = _files(directory or ".")
     near = _nearest(name, others)
@@ -74,7 +74,7 @@ def refuse_missing(recording: str, maker: str = "prospect record COMMAND") -> No
 
 
 def looks_like_recording(word: str) -> bool:
-    """Say whether a word can only be meant as the name of a recording."""
+    """Return whether a word has the suffix of a recording."""
     return word.endswith(_SUFFIXES)
 
 
@@ -85,7 +85,7 @@ def _nearest(name: str, others: list[os.DirEntry[str]]) -> str:
 
 
 def _files(directory: str) -> list[os.DirEntry[str]]:
-    """Return what a directory holds, nothing of one that cannot be read."""
+    """Return the files of a directory, none if it cannot be read."""
     try:
         with os.scandir(directory) as entries:
             return [entry for entry in islice(entries, _MOST_FILES) if entry.is_file()]
@@ -94,7 +94,7 @@ def _files(directory: str) -> list[os.DirEntry[str]]:
 
 
 def _recordings(files: list[os.DirEntry[str]]) -> list[str]:
-    """Return the names of what are recordings by their names, the newest first."""
+    """Return the names of files with the suffix of a recording, the newest first."""
     dated = []
     for entry in files:
         if entry.name.endswith(_SUFFIXES):
@@ -106,10 +106,9 @@ def _recordings(files: list[os.DirEntry[str]]) -> list[str]:
 
 
 def usual_store(target: str = "") -> str:
-    """Return the store of this user: root's, or below what XDG calls the state of programs.
+    """Return the path of this user's store: root's, or one below XDG_STATE_HOME.
 
-    Args:
-        target: another machine, whose store is in a directory for all targets, next to this one's.
+    `target`: another machine; the stores of targets have a directory next to this machine's store.
     """
     if target:
         name = "".join(c if c.isalnum() or c in "@._-" else "_" for c in target)
@@ -123,7 +122,7 @@ def usual_store(target: str = "") -> str:
 
 
 class StorePart(NamedTuple):
-    """A store, specifications of a part of it, and what engine reads it."""
+    """A store, specifications of a part of it, and the engine that reads it."""
 
     path: str
     words: list[str]
@@ -156,10 +155,10 @@ class RecordingPart(NamedTuple):
     words: list[str]
 
     def of(self, profile: Profile, sort: Sequence[str] = (), columns: str = "") -> Profile:
-        """Choose the part; keep apart what rows and columns are of.
+        """Choose the part; keep the keys of rows and columns separate.
 
         Raises:
-            UsageError: nothing matches, or the recording does not say what a word asks for.
+            UsageError: nothing matches, or the recording lacks the facts that a word compares.
         """
         from prospect.api.store_part import part_of
 
@@ -167,7 +166,7 @@ class RecordingPart(NamedTuple):
 
 
 def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
-    """Return the recording that words begin with, "" for none, and the specifications behind it.
+    """Return the recording that words begin with, "" for none, and the specifications after it.
 
     Raises:
         UsageError: a word is neither.
@@ -189,7 +188,7 @@ def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
 
 
 def specified(settings: Settings) -> list[str]:
-    """Return the specifications that options mean, as opreport has them."""
+    """Return the specifications of options that opreport has too."""
     found = []
     if settings.event_names:
         found.append(f"event:{','.join(settings.event_names)}")
@@ -203,10 +202,9 @@ def specified(settings: Settings) -> list[str]:
 
 
 def refuse(settings: Settings, **options: str) -> None:
-    """Refuse options that need what no store keeps: times within a window, code.
+    """Refuse options that need times within a window or code, which stores do not have.
 
-    Args:
-        options: how each is spelled, by the field that it sets.
+    `options` are the spellings, by the field that they set.
 
     Raises:
         UsageError: one is given.

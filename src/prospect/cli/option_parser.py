@@ -1,9 +1,9 @@
 """Parse an argument vector into `Settings` and operands.
 
-The options of a command that runs another one end at the first word that is none, as profiling
-``make -j2`` needs; those of the others may be anywhere. Without argparse and getopt, which take 10
-and 2 ms to import before COMMAND starts. For the same reason the table of options is imported only
-if there are any.
+The options of a command that runs another one end at the first other word, so that it can profile
+``make -j2``; those of other commands may be anywhere. argparse and getopt would take 10 and 2 ms to
+import before COMMAND starts. For the same reason, the table of options is imported only if there
+are options.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[str]]:
-    """Read options up to ``--``; of a command that runs another one, up to the first other word.
+    """Parse options up to ``--``, or up to the first other word of a command that runs another one.
 
     Returns:
-        the settings, and the words that are no options, untouched.
+        The settings, and the words that are no options.
 
     Raises:
-        UsageError: an unknown option, a missing or an impossible value.
+        UsageError: an unknown option, or a missing or invalid value.
     """
     if not _is_option(arguments) and (command.runs_another or len(arguments) < 2):
         return Settings(), list(arguments)
@@ -74,7 +74,7 @@ def _check_together(values: dict[str, Any]) -> None:
 
 
 def _check_table(values: dict[str, Any], table: str) -> None:
-    """Refuse what a single table, as this option makes one, has no room for."""
+    """Refuse options that do not fit the single table of `--columns` or `--sort`."""
     from prospect.dimensions import BY_NAME
     from prospect.render.registry import SORTED_FORMATS
 
@@ -101,14 +101,14 @@ def _is_option(words: Sequence[str]) -> bool:
 def given_options(
     command: Command, options: list[Option], words: list[str], operands: list[str]
 ) -> Iterator[tuple[str, Option, str]]:
-    """Take options out of `words`, and yield how each is spelled, it, and its value.
+    """Remove options from `words`, and yield the spelling, the option and the value of each.
 
-    Words before and between them move to `operands`, but of a command that runs another one.
+    Operands between them move to `operands`, except for a command that runs another one.
 
     As getopt(3): ``-ab``, ``-oVALUE``, ``--long=VALUE``, ``--lo``, and ``--`` as the end.
 
     Raises:
-        UsageError: an unknown option, or one with a value too many or too few.
+        UsageError: an unknown option, or one with a surplus or missing value.
     """
     known = {spelling: option for option in options for spelling in option.spellings}
     while words:
@@ -119,7 +119,7 @@ def given_options(
         if word == "--":
             return
         if word.startswith("--"):
-            # All of --wall=system is a spelling.
+            # --wall=system as a whole is a spelling.
             typed, is_given, text = (word, "", "") if word in known else word.partition("=")
             spelling = _whole(command, typed, known)
             if is_given and not known[spelling].check:
@@ -140,7 +140,7 @@ def given_options(
 
 
 def _operands(command: Command, words: list[str]) -> list[str]:
-    """Take operands off the front of `words`: none of a command that runs another one."""
+    """Remove operands from the front of `words`, except for a command that runs another one."""
     found = []
     while words and not command.runs_another:
         if _is_option(words) and words[0] != command.separator:
@@ -161,11 +161,10 @@ def _with_value(spelling: str, known: Iterable[str]) -> str:
 
 
 def _whole(command: Command, typed: str, known: Iterable[str]) -> str:
-    """Return the one long option that begins so."""
+    """Return the only long option that begins with a word."""
     if typed in known:
         return typed
-    matches = [name for name in known if name.startswith(typed) and name.startswith("--")]
-    matches = [name for name in matches if "=" not in name]
+    matches = [name for name in known if name.startswith(typed) and "=" not in name]
     if not matches:
         raise UsageError(_unknown(command, typed, known))
     if len(matches) > 1:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prospect.options import Declared, Way
     from prospect.records import Record
 
-# The names of commands that take the same options, because they do the same things.
+# Groups of commands that take the same options.
 GROUPS = {
     "profile": ("",),
     "every": tuple(command.name for command in COMMANDS),
@@ -43,7 +43,7 @@ GROUPS = {
     "asking": ("sql", "store", "fleet", "report", "view", "annotate", "calls", "diff"),
 }
 
-# The order of options in help. One that is not here comes after them.
+# The order of options in help. Others come after them.
 _ORDER = """
     detail frequency_hz clocks overhead_percent flush_centiseconds for_s target count_syscalls
     count_calls count_budget_percent count_hook call_graph compress off_cpu wall python
@@ -64,10 +64,10 @@ _LAST = ("help", "version")
 
 
 class Option(NamedTuple):
-    """A way to type an option. `check` turns its value's text into the field's; a flag has none.
+    """A way to type an option. `check` parses its value; a flag has none.
 
-    A flag sets `value`, or is counted. `words` are values that a shell completes, where `metavar`
-    does not list them. `help` is complete but for the default.
+    A flag sets `value`, or is counted. `words` are values that a shell completes, if `metavar` does
+    not list them. `help` does not include the default.
     """
 
     keyword: str

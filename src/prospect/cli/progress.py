@@ -1,7 +1,7 @@
-"""A line on stderr about what takes long, on a terminal only.
+"""A progress line on stderr, on a terminal only.
 
-It appears after a second, says for how long and what is being done, and leaves nothing behind. The
-one that works only leaves a word (`Progress.announce`); its own thread draws it.
+It appears after a second, shows the time and the current message, and disappears at the end. The
+worker only sets the message (`Progress.announce`); a thread draws the line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Progress:
             self._thread = threading.Thread(target=self._draw, args=(self._is_over,), daemon=True)
             try:
                 self._thread.start()
-            except BaseException:  # Ctrl-C meanwhile: no block runs whose end would end it
+            except BaseException:  # Ctrl-C: `__exit__` will not run
                 self.end()
                 raise
         return self
@@ -55,14 +55,14 @@ class Progress:
         self.end()
 
     def announce(self, news: str) -> None:
-        """Show this from now on; it costs next to nothing."""
+        """Set the message, at almost no cost."""
         self._news = news
 
     def end(self) -> None:
-        """Take the line away, for good."""
+        """Remove the line, for good."""
         if self._is_over is not None:
             self._is_over.set()
-        # One that has not begun yet draws nothing from now on.
+        # A thread that has not begun draws nothing from now on.
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self._thread = None
@@ -79,20 +79,20 @@ class Progress:
                 say_all(_erase(self._shown_columns, _columns()))
 
     def _show(self) -> None:
-        # Loaded once somebody has waited for a second.
+        # Import this only after the user has waited for a second.
         from prospect.render.escape import display_width, escaped, shortened
 
         columns = _columns()
         seconds = time.monotonic() - self._begin_s
-        # The last column stays free: where it is written to, some terminals begin a new line.
+        # Some terminals begin a new line after the last column.
         line = shortened(escaped(f"prospect: {seconds:.0f} s, {self._news}"), columns - 1)
-        # The cursor goes back to where the line begins: what others write takes its place.
+        # The cursor returns to the begin of the line: other output replaces it.
         say_all(f"{_erase(self._shown_columns, columns)}{line}\r")
         self._shown_columns = display_width(line)
 
 
 def _columns() -> int:
-    """Return how wide the terminal is now; one that does not know counts as usual."""
+    """Return the current width of the terminal, or the usual one."""
     try:
         return os.get_terminal_size(_STDERR).columns or _USUAL_COLUMNS
     except OSError:
@@ -100,12 +100,12 @@ def _columns() -> int:
 
 
 def _erase(shown_columns: int, columns: int) -> str:
-    """Return what erases the line; one that a narrower terminal has wrapped takes several."""
+    """Return the escape that erases the line; a narrower terminal may have wrapped it."""
     return _ERASE_BELOW if shown_columns > columns else _ERASE_LINE
 
 
 def _is_in_foreground() -> bool:
-    """Say whether the terminal is this job's, which one in the background is not to draw on."""
+    """Return whether this job is in the foreground of the terminal."""
     try:
         return os.tcgetpgrp(_STDERR) == os.getpgrp()
     except OSError:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from prospect.options import Settings
     from prospect.recording.interval import RecordingResult
 
-# Forty minutes of two busy CPUs take as much with copies of their stacks.
+# Forty minutes of two busy CPUs with copies of their stacks take this space.
 _LEAST_FREE_BYTES = 8 << 30
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Record `command`, or running processes, say what was left out, and return the exit status.
+    """Record `command`, or running processes, report limits, and return the exit status.
 
     Raises:
         ProspectError: it cannot be recorded.
@@ -35,7 +35,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
 
         for limit in result.limits:
-            # The report speaks of others' mappings where it is about them.
+            # Other users' mappings matter only to a report on them.
             if not ((command or settings.pids) and limit.startswith(UNREADABLE_MAPPINGS)):
                 say(limit)
         from prospect.recording.closing_words import closing_words
@@ -53,13 +53,13 @@ def record_into(  # noqa: PLR0913 - a keyword for each
     default_callers: bool = False,
     images: str = "packed",
 ) -> RecordingResult:
-    """Record `command`, or who runs already, into `file`.
+    """Record `command`, or running processes, into `file`.
 
-    With `default_callers` samples have callers without ``--call-graph``, too. `images` is of
-    `RecordOptions`, of which a target keeps none.
+    With `default_callers`, samples have callers even without ``--call-graph``. `images` is that of
+    `RecordOptions`; a target ignores it.
 
     Raises:
-        ProspectError: the command was not started; an earlier recording is as it was.
+        ProspectError: the command was not started; an earlier recording stays.
     """
     wanted = asdict(project(settings, RecordingOptions))
     wanted["of_all"] = settings.of_all or settings.detail == "4"
@@ -92,7 +92,7 @@ def profile(settings: Settings, command: list[str], command_line: tuple[str, ...
     """Profile `command`, write the report, and return the exit status.
 
     Raises:
-        ProspectError: before the command starts, where that can be known; else for the report.
+        ProspectError: before the command starts, if possible; else for the report.
     """
     if are_same_file(settings.output, settings.save):
         raise UsageError(f"-f and --save both name '{settings.output}'")
@@ -112,7 +112,7 @@ def profile(settings: Settings, command: list[str], command_line: tuple[str, ...
             from prospect.cli import report
 
             try:
-                # A limit is not repeated if the recording has no room for it.
+                # `result.cut` was already reported.
                 limits = tuple(limit for limit in result.limits if limit != result.cut)
                 path = f"/proc/self/fd/{file.descriptor}"
                 typed = report.Typed(settings.save, command_line)
@@ -131,13 +131,13 @@ def profile(settings: Settings, command: list[str], command_line: tuple[str, ...
 def _has_callers(
     settings: Settings, command: list[str], target: ReportFile, descriptor: int
 ) -> bool:
-    """Return whether callers are recorded though nobody asks: for the report's first screen.
+    """Return whether to record callers by default, for the report's first screen.
 
-    A report that goes to a file is often of a long run, whose copies of stacks would fill a disk.
+    A report to a file is often of a long run, whose copies of stacks would fill the disk.
 
     Args:
         command: COMMAND.
-        descriptor: of the recording, which has to have room for copies of stacks.
+        descriptor: that of the recording, whose file system needs space for copies of stacks.
     """
     if settings.output or stat.S_ISREG(os.fstat(target.descriptor).st_mode):
         return False
@@ -151,7 +151,7 @@ def _has_callers(
 
 
 def _keep(file: RecordingFile) -> None:
-    """Keep what cannot be made again, as there is no report on it, and say where."""
+    """Keep a recording without a report, and print its path."""
     path = file.keep()
     if path:
         from prospect.shell import shell_operand

@@ -1,7 +1,4 @@
-"""``prospect report``: read a recording, decode and name it, write the report.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect report``: read a recording, and write the report."""
 
 from __future__ import annotations
 
@@ -42,12 +39,12 @@ class Typed(NamedTuple):
 
 
 def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
-    """Report on the recording that is named, a file or "-" for a pipe on stdin.
+    """Report on the named recording, a file or "-" for a pipe on stdin.
 
-    Returns 1 if records in it were not understood, else 0.
+    Returns 1 if it has unreadable records, else 0.
 
     Raises:
-        ProspectError: the recording cannot be read, or the report not be written.
+        ProspectError: the recording cannot be read, or the report cannot be written.
     """
     if settings.merge:
         _refuse_apart(settings)
@@ -70,16 +67,16 @@ def write(
     target: ReportFile,
     limits: tuple[str, ...] = (),
 ) -> int:
-    """Write a report to `target`, put it in its place, and return the exit status.
+    """Write a report to `target`, and return the exit status.
 
     Args:
-        recording: the file, or the part of one or of a store, to report on.
-        typed: what a command line calls it, and the one that asks for the report.
-        limits: of the recorder; those that a full disk kept out of the recording are printed on
-            stderr.
+        recording: the file, or the part of a file or store, to report on.
+        typed: see `Typed`.
+        limits: those of the recorder; if a full disk kept some out of the recording, they are
+            printed on stderr.
 
     Raises:
-        ProspectError: the recording cannot be read, or the report not be written.
+        ProspectError: the recording cannot be read, or the report cannot be written.
     """
     get_ready()
     from prospect.analysis.profile_request import ProfileRequest
@@ -116,7 +113,7 @@ def write(
                 profile = recording.of(profile, settings.sort, settings.columns)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
-    if settings.format != "text":  # which says so itself
+    if settings.format != "text":  # text has the same remark
         _say_if_empty(profile, settings.detail)
     for limit in limits:
         if limit not in profile.run.limits:
@@ -127,7 +124,7 @@ def write(
 
 
 def _report_options(settings: Settings) -> ReportOptions:
-    """Return what the report shows: stacks if they were asked for, and labels."""
+    """Return the options of the report. `--call-graph` adds calls, `--label` sorts by label."""
     asked = project(settings, ReportOptions)
     if settings.call_graph not in ("", "none") and not asked.calls:
         asked = replace(asked, calls=settings.sections)
@@ -137,7 +134,7 @@ def _report_options(settings: Settings) -> ReportOptions:
 
 
 def _has_first_screen(settings: Settings) -> bool:
-    """Return whether the report begins with the answer in short."""
+    """Return whether the report begins with a summary."""
     from prospect.render.registry import format_of
 
     is_table = settings.sort or settings.columns or settings.label
@@ -145,23 +142,23 @@ def _has_first_screen(settings: Settings) -> bool:
 
 
 def _shows_turns(settings: Settings) -> bool:
-    """Return whether the report says what turns of threads consist of."""
+    """Return whether the report shows turns of threads."""
     return _has_first_screen(settings) or settings.format == "html"
 
 
 def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
-    """Read a part of a store; if it did not keep threads apart, they have only names."""
+    """Read a part of a store; without separate threads, the rows have only names."""
     needed, others = kept_for_rows(settings.sort, settings.columns)
     if others:
         try:
             return part.read(stacks=stacks, apart=needed + others)
         except StoreError:
-            pass  # says the same without them, unless it is about them
+            pass  # without them, the error is the same or does not occur
     return part.read(stacks=stacks, apart=needed)
 
 
 def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:
-    """Return which locations a report without stacks has in its rows."""
+    """Return the choice of the locations in the rows of a report without stacks."""
     from prospect.figures.processes import chosen_locations
 
     return lambda profile: chosen_locations(profile, detail)
@@ -177,7 +174,7 @@ def _repeated(command_line: tuple[str, ...]) -> Repeated:
 def _render(
     renderer: Renderer, profile: Profile, settings: Settings, unread: Unread, out: BinaryIO
 ) -> None:
-    """Write a report; as text where a format of another package fails, so that none is lost."""
+    """Write a report; if a format of another package fails, write text instead."""
     from prospect.render.registry import make_renderer
 
     try:
@@ -188,7 +185,7 @@ def _render(
 
 
 def _push(profile: Profile, settings: Settings) -> None:
-    """Send a profile to the collector that is named."""
+    """Send a profile to the collector of `--push`."""
     from prospect.fleet.pushing import document_for, push
 
     document = document_for(settings.push, profile, settings.detail, inline=settings.inline)
@@ -205,7 +202,7 @@ def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...
 
 
 def _refuse_apart(settings: Settings) -> None:
-    """Refuse options that keep apart what `--merge` adds up."""
+    """Refuse options that separate what `--merge` adds up."""
     for word in MERGED:
         if word not in settings.merge and "all" not in settings.merge:
             continue
@@ -224,7 +221,7 @@ def _refuse_apart(settings: Settings) -> None:
 
 
 def _say_if_empty(profile: Profile, detail: Detail) -> None:
-    """Say on stderr what `-V` left out of a report in which it left nothing."""
+    """Print a remark if `-V` leaves nothing in a report."""
     from prospect.figures.remarks import has_chosen, nothing_chosen
     from prospect.profile.complete import complete
 
@@ -234,7 +231,7 @@ def _say_if_empty(profile: Profile, detail: Detail) -> None:
 
 
 def _code_choice(settings: Settings) -> CodeChoice | None:
-    """Return whose instructions the report shows, None without `-e`."""
+    """Return the functions whose instructions the report shows, None without `-e`."""
     if not settings.disassemble:
         return None
     from prospect.assembly.code.code import code_of_report

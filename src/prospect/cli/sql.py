@@ -1,4 +1,4 @@
-"""``prospect sql``: what no command asks of a store, as a query."""
+"""``prospect sql``: answer a query on a store."""
 
 from __future__ import annotations
 

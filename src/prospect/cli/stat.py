@@ -1,6 +1,6 @@
-"""``prospect stat``: count events while COMMAND runs, then say how many.
+"""``prospect stat``: count events while COMMAND runs, then report the counts.
 
-On the way to COMMAND's exec: only what counts is imported before it, what reports after its end.
+Before COMMAND's exec only the counter is imported; the report is imported after COMMAND's end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from prospect.recording.counting_run import CountOptions, count_events
 from prospect.records import asdict, project
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prospect.options import Settings
     from prospect.profile.event_counts import CountedEvent, CountInterval, EventCounts
 
@@ -25,11 +27,11 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
     """Count events, write the report, and return the command's exit status.
 
     Raises:
-        ProspectError: before the command starts, where that can be known; else for the report.
+        ProspectError: before the command starts, if possible; else for the report.
     """
     options = CountOptions(**asdict(project(settings, CountingOptions)), command=tuple(command))
     with ReportFile(settings.output) as target:
-        # Somebody may be watching: intervals are shown as they end.
+        # A user may be watching: show intervals as they end.
         is_live = bool(options.interval_s) and target.is_stdout and settings.format != "json"
         live = _Live(settings.format) if is_live else None
         try:
@@ -69,8 +71,8 @@ class _Live:
         Raises:
             RenderError: standard output takes no more.
         """
-        text = _heading(self._form) * (not self._has_heading)
-        text += _lines(self._form, events, interval)
+        heading, row = _interval_writers(self._form)
+        text = ("" if self._has_heading else heading()) + row(events, interval)
         lines = text.encode(errors="backslashreplace")
         show(fit_for(_STDOUT, lines, self._form).decode())
         self._has_heading = True
@@ -92,27 +94,21 @@ def _rest(found: EventCounts, form: str, *, is_live: bool) -> bytes:
         text = counts_text(found)
         intervals = found.runs[0].intervals
         if intervals:
-            lines = (_lines(form, found.events, interval) for interval in intervals)
-            table = "" if is_live else _heading(form) + "".join(lines)
+            heading, row = _interval_writers(form)
+            lines = (row(found.events, interval) for interval in intervals)
+            table = "" if is_live else heading() + "".join(lines)
             text = f"{table}\n{text}"
     return text.encode(errors="backslashreplace")
 
 
-def _heading(form: str) -> str:
+def _interval_writers(
+    form: str,
+) -> tuple[Callable[[], str], Callable[[tuple[CountedEvent, ...], CountInterval], str]]:
+    """Return the functions that write the heading of intervals, and an interval."""
     if form == "csv":
-        from prospect.render.json.counts_document import csv_heading
+        from prospect.render.json.counts_document import csv_heading, interval_csv
 
-        return csv_heading()
-    from prospect.render.text.counts import interval_heading
+        return csv_heading, interval_csv
+    from prospect.render.text.counts import interval_heading, interval_text
 
-    return interval_heading()
-
-
-def _lines(form: str, events: tuple[CountedEvent, ...], interval: CountInterval) -> str:
-    if form == "csv":
-        from prospect.render.json.counts_document import interval_csv
-
-        return interval_csv(events, interval)
-    from prospect.render.text.counts import interval_text
-
-    return interval_text(events, interval)
+    return interval_heading, interval_text

@@ -1,4 +1,4 @@
-"""``prospect store``: what is in a store, whether it is whole; merging, removing, copying it."""
+"""``prospect store``: list, check, merge, remove, copy or send the windows of a store."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MOST_DROPPED = 10
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show what is in a store, check, merge or send it: 1 if something cannot be read or sent.
+    """Execute a word on a store; return 1 if a check finds damage, else 0.
 
     Raises:
-        ProspectError: the words mean nothing, nothing matches, or the store cannot be read.
+        ProspectError: the words are invalid, nothing matches, or the store cannot be read.
     """
     word = words[0] if words else "list"
     if word not in _WORDS:
@@ -123,7 +123,7 @@ def _checked(health: Health) -> Iterator[str]:
 
 
 def _change(word: str, settings: Settings, words: list[str]) -> int:
-    """Do what a word says, and say what was done."""
+    """Execute a word, and report the result."""
     does = {"compact": _compact, "drop": _drop, "export": _export, "ship": _ship}[word]
     try:
         fields, sentence = does(settings, words)
@@ -135,7 +135,7 @@ def _change(word: str, settings: Settings, words: list[str]) -> int:
 
 
 def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
-    """Merge what is over by the clock of this machine; of many hosts make sums of all of them."""
+    """Merge finished hours and days of a store, or make sums of all of many hosts."""
     from prospect.store.compaction import compact
     from prospect.store.engine import Engine, EngineError
 
@@ -183,7 +183,8 @@ def _compact_fleet(store: HostsDirectory, engine: str) -> tuple[dict[str, int], 
         made = keep_days(store, engine_of(engine), time.time())
     sentence = f"made: {pluralize(made.days, 'day')} of all hosts"
     if made.left:
-        sentence += f"; left, for others of their day are gone: {pluralize(made.left, 'segment')}"
+        left = pluralize(made.left, "segment")
+        sentence += f"; left out, because other segments of their day are gone: {left}"
     return made._asdict(), sentence
 
 
@@ -199,12 +200,13 @@ def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
         windows, stay = drop_portion(store, chosen)
     sentence = f"removed: {pluralize(windows, 'window')}"
     if stay:
-        sentence += f"; kept, for their hours have other windows too: {pluralize(stay, 'segment')}"
+        kept = pluralize(stay, "segment")
+        sentence += f"; kept, because their hours have other windows too: {kept}"
     return {"windows": windows, "segments_left": stay}, sentence
 
 
 def _export(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
-    """Copy hours to a store that is made."""
+    """Copy hours to a new store."""
     from prospect.store.retention import copy_portion
 
     if not words or ":" in words[0]:
@@ -235,7 +237,7 @@ def _chosen(word: str, words: list[str]) -> Specification:
 
 
 def _ship(settings: Settings, words: list[str]) -> tuple[dict[str, object], str]:
-    """Send what was not sent yet."""
+    """Send the waiting segments."""
     if words or not settings.ship:
         raise UsageError("store ship: give a URL: prospect store ship --ship s3://BUCKET/PREFIX")
     from prospect.fleet.sending import Shipment

@@ -1,4 +1,4 @@
-"""Write lines to stderr and pages to stdout, and replace standard files that are closed."""
+"""Write lines to stderr and pages to stdout, and replace closed standard files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _STDERR = 2
 def occupy_closed_standard_files() -> None:
     """Open /dev/null instead of a closed stdin, stdout or stderr.
 
-    The next file would get its number, and COMMAND's output would land in the recording. COMMAND
-    itself finds the file closed, as it was: these descriptors end at exec.
+    Otherwise the next file would get its number, and the recording COMMAND's output. For COMMAND
+    the file stays closed: these descriptors end at exec.
     """
     for descriptor in (0, _STDOUT, _STDERR):
         try:
@@ -24,15 +24,15 @@ def occupy_closed_standard_files() -> None:
 
 
 def takes_escapes(descriptor: int) -> bool:
-    """Say whether a terminal is there that understands colours and erasing."""
+    """Return whether a descriptor is a terminal that understands colours and erasing."""
     return os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
 
 
 def refuse_binary(name: str, descriptor: int) -> None:
-    """Keep a format that is no text from a terminal.
+    """Refuse to write a binary format to a terminal.
 
     Raises:
-        UsageError: it would go to one.
+        UsageError: the descriptor is a terminal.
     """
     if name == "text":
         return
@@ -43,15 +43,15 @@ def refuse_binary(name: str, descriptor: int) -> None:
 
 
 def is_ascii_locale() -> bool:
-    """Say whether the locale is the one of POSIX, by name: Python itself takes UTF-8 for it."""
+    """Return whether the locale is that of POSIX, by name: Python itself uses UTF-8 for it."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     return next(filter(None, names), "") in {"C", "POSIX"}
 
 
 def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
-    """Return a report in the format `form`, fit for a descriptor.
+    """Return a report in the format `form`, adapted to a descriptor.
 
-    It is made safe for a terminal; on standard output in an ASCII locale it has no ``±``.
+    For a terminal it is made safe; on standard output in an ASCII locale it has no ``±``.
     """
     if form == "text" and descriptor == _STDOUT and is_ascii_locale():
         report = report.replace("  ±".encode(), b"+/-").replace("±".encode(), b"+/-")
@@ -64,7 +64,7 @@ def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
 
 
 def say(message: str) -> None:
-    """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
+    """Print one line on stderr, with unprintable characters escaped; ignore a closed stderr."""
     if "://" in message:
         from prospect.fleet.store_places import without_credentials
 
@@ -74,13 +74,13 @@ def say(message: str) -> None:
 
 
 def _written_out(char: str) -> str:
-    """Return an escape; an undecodable byte shows as itself, not as Python's stand-in for it."""
+    """Return an escape; an undecodable byte shows as this byte, not as Python's surrogate."""
     byte = ord(char) - 0xDC00  # PEP 383
     return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(char)[1:-1]
 
 
 def say_all(text: str) -> None:
-    """Print text of our own on stderr, even if nobody reads it."""
+    """Print trusted text on stderr; ignore a closed stderr."""
     try:
         os.write(_STDERR, text.encode(errors="backslashreplace"))
     except OSError:
@@ -91,7 +91,7 @@ def show(text: str) -> None:
     """Print a page on stdout.
 
     Raises:
-        RenderError: stdout takes no more; its cause is the OSError.
+        RenderError: stdout cannot be written; the cause is the OSError.
     """
     rest = memoryview(text.encode(errors="backslashreplace"))
     try:

@@ -1,7 +1,4 @@
-"""``prospect top``: where the CPUs' time goes, live, in a terminal.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect top``: show where CPU time goes, live, in a terminal."""
 
 from __future__ import annotations
 
@@ -23,18 +20,18 @@ if TYPE_CHECKING:
 
 _TEXTUAL = "'textual>=8.0'"
 _STANDARD_FILES = (0, 1, 2)
-# Without copies of stacks, which would cost more than all the rest.
+# Copies of stacks would cost more than all the rest.
 _CALL_GRAPH = "fp"
 _SWITCH_S = 0.001
 _SIGNALLED = 128  # as a shell reports a signal
 
 
 def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
-    """Sample the whole system, or whom -p or -t names, and show it until a person ends it.
+    """Sample the whole system, or the processes or threads of -p or -t, until the user ends it.
 
     Raises:
         ProspectError: there is no terminal, textual is not installed, or the system cannot be
-            sampled; before anything is shown.
+            sampled.
     """
     if not all(map(takes_escapes, _STANDARD_FILES)):
         raise UsageError(
@@ -53,16 +50,16 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
             f"prospect top needs textual: {shlex.quote(sys.executable)} -m pip install {_TEXTUAL}"
         ) from None
     with closing(_session(settings, command_line)) as session:
-        # Modules imported by now stay until the end: the collector need not visit them.
+        # The modules so far live until the end: the collector need not visit them.
         gc.freeze()
         gc.enable()
-        # Keys get the interpreter sooner from threads that compute.
+        # The thread that reads keys gets the interpreter sooner.
         sys.setswitchinterval(_SWITCH_S)
         app = TopApp(session, use_cache=settings.use_cache)
         app.run()
         status = _SIGNALLED + app.ended_by if app.ended_by else app.return_code or 0
         if app.is_working():
-            # The terminal is as it was. The kernel takes back all else, and nobody waits for it.
+            # The terminal is restored. The kernel frees the rest, without delay for the user.
             os._exit(status)
     if app.failure:
         raise app.failure

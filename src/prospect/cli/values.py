@@ -1,6 +1,6 @@
-"""Values of options: text as it was typed → what it means, or in a sentence why it means nothing.
+"""Parse values of options.
 
-Each function takes the text of one value and raises UsageError with what to give instead.
+Each function takes the text of one value, and raises UsageError with what to give instead.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 DETAILS = ("2", "3", "4", "k")
 
-# The last one is OProfile's word for what a store does anyway.
+# The last one is OProfile's word; a store always has it.
 SEPARABLE = (*SEPARATIONS, "library")
-# As opreport calls what profiles were kept apart by.
+# The words of opreport.
 MERGED = ("cpu", "tid", "tgid", "lib", "all")
 
 CALL_SECTIONS = ("totals", "callees", "callers", "graph")
 STACK_FORMATS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
 
-# The words that a value can be or be made of, by its parser; a shell completes them.
+# The words of values, by their parser; a shell completes them.
 WORDS: dict[str, tuple[str, ...]] = {
     "call_graph": ("auto", "dwarf", "fp", "lbr", "none"),
     "daemon_call_graph": ("fp", "auto", "none"),
@@ -46,53 +46,60 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
+def _number(text: str, signs: str = "0123456789.") -> float:
+    """Return a number that consists of these characters, -1 for anything else."""
+    # float() also takes 1_0, spaces and digits of other scripts.
+    try:
+        return float(text) if set(text) <= set(signs) else -1.0
+    except ValueError:
+        return -1.0
+
+
+def _whole_number(text: str) -> int:
+    """Return a number of at most nine digits, -1 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+
+
 def details(text: str) -> str:
-    """Read whose details: one of `DETAILS`."""
+    """Parse one of `DETAILS`."""
     if text not in DETAILS:
         raise UsageError("give 2 (the command), 3 (and its descendants), 4 (all) or k (kernel)")
     return text
 
 
 def positive(text: str) -> int:
-    """Read a whole number of at least 1."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
+    """Parse a whole number of at least 1."""
+    number = _whole_number(text)
+    if number < 1:
         raise UsageError("give a whole number of at least 1")
-    return int(text)
+    return number
 
 
 def clocks(text: str) -> int:
-    """Read a number of clocks."""
+    """Parse a number of clocks."""
     if text not in ("0", "1", "2", "3", "4"):
         raise UsageError("give a number of clocks from 1 to 4, or 0 for a hardware counter")
     return int(text)
 
 
 def percent(text: str) -> float:
-    """Read a share of time, in percent."""
-    digits = text.removesuffix("%")
-    try:
-        number = float(digits) if set(digits) <= set("0123456789.") else 0.0
-    except ValueError:
-        number = 0.0
+    """Parse a share of time, in percent."""
+    number = _number(text.removesuffix("%"))
     if not 0.0 < number <= 100.0:
         raise UsageError("give a share of time in percent, such as 0.5%")
     return number
 
 
 def seconds(text: str) -> float:
-    """Read seconds, 0 or more."""
-    try:
-        # float() also takes what nobody means here: 1_0, spaces, digits of other scripts.
-        number = float(text) if set(text) <= set("0123456789.+eE-") else -1.0
-    except ValueError:
-        number = -1.0
+    """Parse seconds, 0 or more."""
+    number = _number(text, "0123456789.+eE-")
     if not 0.0 <= number < float("inf"):
         raise UsageError("give a number of seconds, 0 or more")
     return number
 
 
 def duration(text: str) -> float:
-    """Read seconds, more than 0."""
+    """Parse seconds, more than 0."""
     number = seconds(text)
     if not number:
         raise UsageError("give a number of seconds over 0")
@@ -100,7 +107,7 @@ def duration(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Read a size of a recording, in bytes; K, M, G and T are powers of 1024."""
+    """Parse a size of a recording, in bytes; K, M, G and T are powers of 1024."""
     from prospect.files.budget import size_in_bytes
     from prospect.recording.opened_events import LEAST_MAX_BYTES
 
@@ -114,7 +121,7 @@ def size(text: str) -> int:
 
 
 def report_format(text: str) -> str:
-    """Read a format of the report."""
+    """Parse a format of the report."""
     if text in FORMATS:
         return text
     from prospect.plugins import FORMATS as ADDED
@@ -127,26 +134,26 @@ def report_format(text: str) -> str:
 
 
 def events(text: str) -> tuple[str, ...]:
-    """Read events; what they mean depends on the machine."""
+    """Check that there are events; their meaning depends on the machine."""
     if not text:
         raise UsageError("give events, such as cycles,page-faults; prospect list shows them")
     return (text,)
 
 
 def counted(text: str) -> str:
-    """Read whom to count."""
+    """Parse the scope of counts."""
     if text not in ("2", "3", "4"):
         raise UsageError("give 2 (the command), 3 (and its descendants) or 4 (the whole system)")
     return text
 
 
 def pids(text: str) -> tuple[int, ...]:
-    """Read numbers of processes with commas between them."""
+    """Parse numbers of processes, separated by commas."""
     return _numbers(text, "processes")
 
 
 def tids(text: str) -> tuple[int, ...]:
-    """Read numbers of threads with commas between them."""
+    """Parse numbers of threads, separated by commas."""
     return _numbers(text, "threads")
 
 
@@ -157,7 +164,7 @@ def _numbers(text: str, of: str) -> tuple[int, ...]:
 
 
 def disassembler(text: str) -> str:
-    """Read who disassembles; GDB has to be installed."""
+    """Parse a disassembler; GDB has to be installed."""
     if one_of(text, DISASSEMBLERS, "library or gdb") == "gdb":
         import shutil
 
@@ -167,20 +174,16 @@ def disassembler(text: str) -> str:
 
 
 def share(text: str) -> float:
-    """Read a share, from 0 up to but not 1."""
+    """Parse a share, from 0 up to but not 1."""
     digits = text.removesuffix("%")
-    try:
-        number = float(digits) if set(digits) <= set("0123456789.") else -1.0
-    except ValueError:
-        number = -1.0
-    found = number / 100.0 if digits != text else number
+    found = _number(digits) / (100.0 if digits != text else 1.0)
     if not 0.0 <= found < 1.0:
         raise UsageError("give a share such as 5% or 0.05")
     return found
 
 
 def rate(text: str) -> float:
-    """Read a share over 0."""
+    """Parse a share over 0."""
     found = share(text)
     if not found:
         raise UsageError("give a share over 0, such as 5%")
@@ -188,21 +191,23 @@ def rate(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """Read a whole number."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    """Parse a whole number."""
+    number = _whole_number(text)
+    if number < 0:
         raise UsageError("give a whole number")
-    return int(text)
+    return number
 
 
 def port(text: str) -> int:
-    """Read the number of a port."""
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 1 << 16):
+    """Parse the number of a port."""
+    number = _whole_number(text)
+    if not 0 <= number < 1 << 16:
         raise UsageError("give the number of a port, up to 65535, or 0 for any")
-    return int(text)
+    return number
 
 
 def call_graph(text: str) -> str:
-    """Read how callers are recorded."""
+    """Check a mode of recording callers."""
     from prospect.capture.events.recorded_callers import parse_call_graph
 
     if not text:
@@ -212,13 +217,13 @@ def call_graph(text: str) -> str:
 
 
 def report_separations(text: str) -> tuple[str, ...]:
-    """Read what a report shows apart."""
+    """Parse the rows that a report separates."""
     one_of(text, ("process",), "process; --sort has tables by thread and other keys")
     return (text,)
 
 
 def count_calls(text: str) -> str:
-    """Read whose calls are counted."""
+    """Check patterns of functions whose calls are counted."""
     from prospect.capture.counting.call_patterns import parse_call_patterns
 
     parse_call_patterns(text)
@@ -226,7 +231,7 @@ def count_calls(text: str) -> str:
 
 
 def work(text: str) -> str:
-    """Read units of work."""
+    """Check units of work."""
     from prospect.estimate.compare.option_texts import parse_work
 
     parse_work(text)
@@ -234,7 +239,7 @@ def work(text: str) -> str:
 
 
 def condition(text: str) -> str:
-    """Read a condition of `prospect diff`."""
+    """Check a condition of `prospect diff`."""
     from prospect.estimate.compare.option_texts import parse_condition
 
     if parse_condition(text) is None:
@@ -243,7 +248,7 @@ def condition(text: str) -> str:
 
 
 def command(text: str) -> tuple[str, ...]:
-    """Read a command line: its words, as a shell splits them."""
+    """Split a command line into words, as a shell does."""
     import shlex
 
     try:
@@ -256,14 +261,14 @@ def command(text: str) -> tuple[str, ...]:
 
 
 def file_name(text: str) -> str:
-    """Read the name of a file."""
+    """Check the name of a file."""
     if not text or "\0" in text:
         raise UsageError("give the name of a file")
     return text
 
 
 def metrics(text: str) -> str:
-    """Read the name of a file of metrics, or the address of a page of them."""
+    """Check the name of a file of metrics, or the address of a page of them."""
     from prospect.daemon.metrics import address_of, is_address
 
     if is_address(file_name(text)):
@@ -272,7 +277,7 @@ def metrics(text: str) -> str:
 
 
 def kubelet(text: str) -> str:
-    """Read the URL of this machine's kubelet."""
+    """Check the URL of this machine's kubelet."""
     from prospect.capture.machine.container_servers import is_kubelet
 
     if not is_kubelet(text):
@@ -281,7 +286,7 @@ def kubelet(text: str) -> str:
 
 
 def collector(text: str) -> str:
-    """Read the URL of a collector."""
+    """Check the URL of a collector."""
     from prospect.errors import PushError
     from prospect.fleet.store_places import endpoint_of
 
@@ -293,7 +298,7 @@ def collector(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """Read the name of a directory, or the URL of one or of a bucket."""
+    """Check the name of a directory, or the URL of one or of a bucket."""
     from prospect.fleet.store_places import refuse_credentials
 
     try:
@@ -304,48 +309,48 @@ def place(text: str) -> str:
 
 
 def file_to_read(text: str) -> str:
-    """Read the name of a readable file."""
+    """Check the name of a readable file."""
     if os.path.isdir(file_name(text)) or not os.access(text, os.R_OK):
         raise UsageError("no such file, or not readable")
     return text
 
 
 def directory(text: str) -> str:
-    """Read the name of a directory that can be searched."""
+    """Check the name of a directory that can be searched."""
     if not os.path.isdir(file_name(text)) or not os.access(text, os.X_OK):
-        raise UsageError("no such directory, or not to be searched by this user")
+        raise UsageError("no such directory, or this user may not search it")
     return text
 
 
 def name(text: str) -> str:
-    """Read a name, or a pattern of names."""
+    """Check a name, or a pattern of names."""
     if not text:
         raise UsageError("give a name or a pattern, as 'read*'")
     return text
 
 
 def sections(text: str) -> tuple[str, ...]:
-    """Read sections of `prospect calls`."""
+    """Parse sections of `prospect calls`."""
     return some_of(text, CALL_SECTIONS)
 
 
 def symbols(text: str) -> tuple[str, ...]:
-    """Read names and patterns of functions."""
+    """Parse names and patterns of functions."""
     return tuple(filter(None, text.split(","))) or (name(text),)
 
 
 def sort_keys(text: str) -> tuple[str, ...]:
-    """Read the keys that time is added up by, as perf calls them too."""
+    """Parse keys of a table, also by perf's names."""
     return known_sort_keys(text.split(","))
 
 
 def dimension(text: str) -> str:
-    """Read what columns differ in."""
+    """Parse the dimension of columns."""
     return known_dimension(text)
 
 
 def cpus(text: str) -> tuple[int, ...]:
-    """Read a list of CPUs, as 0,2-3."""
+    """Parse a list of CPUs, as 0,2-3."""
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -359,7 +364,7 @@ def cpus(text: str) -> tuple[int, ...]:
 
 
 def interval(text: str) -> tuple[float, float]:
-    """Read two times in seconds, the first before the second."""
+    """Parse two times in seconds, the first before the second."""
     begin, comma, end = text.partition(",")
     if not comma:
         raise UsageError("give two times in seconds, as 1.5,3")
@@ -370,7 +375,7 @@ def interval(text: str) -> tuple[float, float]:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Read directories or patterns with colons between them."""
+    """Parse directories or patterns, separated by colons."""
     words = tuple(word for word in text.split(":") if word)
     if not words or "\0" in text:
         raise UsageError("give one, or several with ':' between them")
@@ -378,7 +383,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def one_of(text: str, known: tuple[str, ...], words: str) -> str:
-    """Return a word that is known; `words` say which there are."""
+    """Return a known word; `words` describe the known ones."""
     if text not in known:
         from prospect.spelling import suggestion
 
@@ -387,13 +392,13 @@ def one_of(text: str, known: tuple[str, ...], words: str) -> str:
 
 
 def choice(words: str) -> Callable[[str], str]:
-    """Return what reads one of a few words, which are given with | between them."""
+    """Return a parser of one of several words, which are separated by | here."""
     known = tuple(words.split("|"))
     return lambda text: one_of(text, known, f"{', '.join(known[:-1])} or {known[-1]}")
 
 
 def some_of(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return words with commas between them, all of which are known."""
+    """Return known words, separated by commas in the text."""
     given = tuple(text.split(","))
     for word in given:
         one_of(word, known, f"some of {', '.join(known)}")
@@ -401,12 +406,12 @@ def some_of(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def daemon_call_graph(text: str) -> str:
-    """Read how a daemon finds callers."""
+    """Parse a daemon's mode of recording callers."""
     return one_of(text, ("fp", "auto", "none"), "fp, auto or none")
 
 
 def window(text: str) -> float:
-    """Read the length of a window."""
+    """Parse the length of a window."""
     found = seconds(text)
     if not 1.0 <= found <= 3600.0:
         raise UsageError("give seconds, from 1 to 3600")
@@ -414,12 +419,12 @@ def window(text: str) -> float:
 
 
 def separations(text: str) -> tuple[str, ...]:
-    """Read what a store keeps apart."""
+    """Parse the keys that a store separates."""
     return some_of(text, SEPARABLE)
 
 
 def merged(text: str) -> tuple[str, ...]:
-    """Read what a report is to add up."""
+    """Parse the classes that a report merges."""
     if "unitmask" in text.split(","):
         raise UsageError(
             "samples of events with different unit masks count different things and do not add up; "
@@ -429,18 +434,15 @@ def merged(text: str) -> tuple[str, ...]:
 
 
 def host_share(text: str) -> float:
-    """Read a share of hosts."""
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
+    """Parse a share of hosts."""
+    share = _number(text, "0123456789.+eE-")
     if not 1e-6 <= share <= 1.0:
         raise UsageError("give a share over 0 and up to 1, as 0.01")
     return share
 
 
 def keep(text: str) -> str:
-    """Read how much a store keeps."""
+    """Check how much a store keeps."""
     from prospect.store.retention import parse_keep
 
     parse_keep(text)
@@ -448,7 +450,7 @@ def keep(text: str) -> str:
 
 
 def engine(text: str) -> str:
-    """Read the name of an engine: local, or the address of a Spark cluster's master."""
+    """Check the name of an engine: local, or the address of a Spark cluster's master."""
     if text != "local" and not text.startswith("spark://"):
         raise UsageError("give local, or spark://HOST:PORT of a cluster's master")
     return text

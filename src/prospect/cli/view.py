@@ -1,7 +1,4 @@
-"""``prospect view``: a recording as a page that a browser on this machine asks for.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect view``: serve a recording or store as a page for a browser on this machine."""
 
 from __future__ import annotations
 
@@ -34,10 +31,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
-    """Serve the recording that is named, a file or "-" for a pipe on stdin, until a signal ends it.
+    """Serve the named recording, a file or "-" for a pipe on stdin, until a signal ends it.
 
     Raises:
-        ProspectError: the recording cannot be read, or the port not be had.
+        ProspectError: the recording cannot be read, or the port cannot be used.
     """
     typed = command_line[2:]
     if settings.store:
@@ -48,8 +45,8 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
     served = _prepared(recording, settings, typed, unread)
     status = unread.exit_status()
     gc.enable()
-    # Garbage goes first, lest it keep files mapped that others want to write to. Data read
-    # stays until the end: nothing of it has to be looked through again.
+    # Garbage may keep files mapped that other programs want to write to. The rest lives until the
+    # end: the collector need not visit it.
     gc.collect()
     gc.freeze()
     import secrets
@@ -141,8 +138,8 @@ def _serve(site: GuardedSite, token: str, settings: Settings) -> None:
 def _serving(server: LoopbackServer) -> Iterator[SimpleQueue[int]]:
     """Serve while the block runs; the queue gets the numbers of signals that end programs.
 
-    A signal that was ignored before stays so. The browser gets them all as usual: none is blocked.
-    An event would not do: a handler that sets one waits for ever if it interrupts its `wait`.
+    A signal that was ignored before stays ignored. None is blocked, so the browser gets them as
+    usual. An event would not work: a handler that sets it would deadlock if it interrupts `wait`.
     """
     import queue
     import threading

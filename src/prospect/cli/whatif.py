@@ -1,7 +1,4 @@
-"""``prospect whatif``: how long a recorded command would take if some functions were faster.
-
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
-"""
+"""``prospect whatif``: estimate how long a recorded command would take with faster functions."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ _LARGEST_FACTOR = 1000.0
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Replay the recording that is named, with changes; a word with ``=`` is a change.
+    """Replay the named recording with changes; a word with ``=`` is a change.
+
+    Returns 1 if it has unreadable records, else 0.
 
     Raises:
-        ProspectError: the recording cannot be read, has no switches of a command, or nothing in it
-            is called what was asked for; or the answer cannot be written.
-
-    Returns 1 if records in it were not understood, else 0.
+        ProspectError: the recording cannot be read, has no switches of a command, or no function of
+            the name; or the answer cannot be written.
     """
     changes = [_change(word) for word in words if "=" in word]
     files = [word for word in words if "=" not in word]
@@ -59,7 +56,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 def _change(word: str) -> tuple[str, float]:
     """Return the function of ``FUNCTION=FACTOR``, and the factor."""
-    # Names of C++ may have the sign in them.
+    # Names of C++ may have a "=".
     name, _, text = word.rpartition("=")
     try:
         factor = float(text)

@@ -120,8 +120,9 @@ def build_outliers(
         alone += alone_of_file
     if alone:
         remarks.append(
-            f"Left out, for a host may differ by itself: {pluralize(alone, 'build')} of one host"
-            " alone; prospect fleet deploys BUILD compares before and after."
+            f"Left out, because a single host may differ for other reasons:"
+            f" {pluralize(alone, 'build')} on one host each; prospect fleet deploys BUILD compares"
+            " before and after."
         )
     q = adjusted(np.array([one.q for one in found], np.float64))
     marked = [one._replace(q=float(each)) for one, each in zip(found, q, strict=True)]
@@ -158,7 +159,7 @@ def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
     )
     if len(files) > MOST_COMPARED_FILES:
         remarks.append(
-            f"Of {len(files)} files of programs the {MOST_COMPARED_FILES} with most time."
+            f"Only the {MOST_COMPARED_FILES} of {len(files)} files with most time are compared."
         )
     asked.engine.register(
         "files_with_builds",
@@ -187,7 +188,7 @@ def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
         ]
     if mixed:
         remarks.append(
-            f"Left out of a file's comparison, for several builds of it ran there in turn:"
+            "Left out of a file's comparison, because several builds of it ran there in turn:"
             f" {pluralize(len({host for _, host in mixed}), 'host')}."
         )
     return runs

@@ -167,7 +167,7 @@ def _read(store: HostsDirectory, engine: Engine, path: str) -> KeptDay:
     heads = engine.rows("SELECT key, value FROM parquet_kv_metadata(?)", [whole[-1]])
     written = [value for key, value in heads if key in (HEAD_KEY, HEAD_KEY.encode())]
     if not rows or not written:
-        raise StoreError("it says of no windows")
+        raise StoreError("it has no windows")
     head = written[0] if isinstance(written[0], bytes) else str(written[0]).encode()
     return KeptDay(
         path=path,

@@ -39,8 +39,8 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _REASONS = (
     ("/latest/api/token", "no credentials were found in the environment, files or the instance"),
     ("/latest/meta-data", "the instance has no credentials"),
-    ("invalid path", "a name in it leads nowhere"),
-    ("nvalid list response", "its answer means nothing"),
+    ("invalid path", "a name in it is invalid"),
+    ("nvalid list response", "its answer is invalid"),
     ("BadScheme", "http:// is for loopback alone: give https://, or set AWS_ALLOW_HTTP=true"),
     ("Timeout", "it does not answer in time"),
     ("Interrupted", "its answer ended early"),
@@ -102,20 +102,12 @@ class ObjectStore:
             )
 
     def put(self, path: str, content: bytes) -> None:
-        """Store an object, and replace one of the same name.
-
-        Raises:
-            StoreError: the server does not take it.
-        """
+        """See `targets.Target`."""
         with self._translated_errors():
             self._obstore.put(self._store, path, content, use_multipart=False)
 
     def size(self, path: str) -> int:
-        """Return the bytes of an object, -1 for none, -2 for a user who may only write.
-
-        Raises:
-            StoreError: the server does not answer.
-        """
+        """See `targets.Target`."""
         with self._translated_errors():
             try:
                 return int(self._obstore.head(self._store, path)["size"])

@@ -81,8 +81,8 @@ def refuse_credentials(url: str) -> None:
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         raise StoreError(
             "a URL with a user, a password or a query is refused, because others see command lines;"
-            " credentials come from the environment, from files or from the instance:"
-            " docs/fleet.md says which"
+            " credentials come from the environment, from files or from the instance: see"
+            " docs/fleet.md"
         )
 
 

@@ -365,12 +365,12 @@ class KernelSource(Closing):
 
     @property
     def child_pids(self) -> list[int]:
-        """Processes that work for the source."""
+        """See `Source`."""
         return [*self._python.pids, *self._java.pids]
 
     @property
     def has_ended(self) -> bool:
-        """Whether all followed processes have ended."""
+        """See `Source`."""
         return self._chosen is not None and self._chosen.have_ended()
 
     @property
@@ -380,7 +380,7 @@ class KernelSource(Closing):
 
     @property
     def waiting_bytes(self) -> int:
-        """The size of the records since the last `take`."""
+        """See `Source`."""
         return self._drained.size_bytes
 
     def descriptions(self) -> Sequence[EventDescription]:

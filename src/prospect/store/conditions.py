@@ -72,8 +72,8 @@ def sql_of(one: Condition, events: Sequence[EventInfo]) -> Sql:
     column = column_of(one.word)
     if not column:
         raise UsageError(
-            f"{one.word.name}: chooses of a recording; of a store's, --sort"
-            f" {one.dimension.name} shows all, if it has them"
+            f"{one.word.name}: works with recordings; for a store, --sort {one.dimension.name}"
+            " shows all values, if it has them"
         )
     if one.word.table == EVENTS:
         meant = [row for row, each in enumerate(events) if one.is_met(event_name(each, one.word))]

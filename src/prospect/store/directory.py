@@ -283,7 +283,7 @@ class StoreDirectory(Closing):
             marker = None
         version = marker.get("version") if isinstance(marker, dict) else None
         if not isinstance(version, int):
-            raise StoreError(f"{self.path}: {FORMAT} is damaged; it should say the version")
+            raise StoreError(f"{self.path}: {FORMAT} is damaged; it has no version")
         if version > VERSION:
             raise StoreError(
                 f"{self.path}: a store of version {version}; this Prospect knows {VERSION}:"

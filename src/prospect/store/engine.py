@@ -126,11 +126,7 @@ class Engine:
         return self
 
     def table(self, name: str, kind: str, placed: Placed) -> None:
-        """Let queries read files as a table; see `tables.Queries`.
-
-        Raises:
-            EngineError: a file cannot be read.
-        """
+        """See `tables.Queries`."""
         columns = COLUMNS[kind]
         if not placed.paths:
             nulls = ", ".join(f"NULL::{type_} AS {_quoted(one)}" for one, type_ in columns.items())
@@ -178,23 +174,15 @@ class Engine:
         return f"CASE WHEN {_quoted(column)} IS NULL THEN {missing} ELSE {value} END"
 
     def view(self, name: str, query: str) -> None:
-        """Give a query a name.
-
-        Raises:
-            EngineError: it cannot be answered.
-        """
+        """See `tables.Queries`."""
         self.run(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def keep(self, name: str, query: str, parameters: Sequence[Any] = ()) -> None:
-        """Keep the result of a query, as a table of this name.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         self.run(f"CREATE TABLE {name} AS {query}", parameters)
 
     def drop(self, name: str) -> None:
-        """Drop a table that `keep` made."""
+        """See `tables.Queries`."""
         self.run(f"DROP TABLE {name}")
 
     def run(self, query: str, parameters: Sequence[Any] = ()) -> None:
@@ -207,11 +195,7 @@ class Engine:
             self._connection.execute(query, list(parameters))
 
     def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
-        """Return the result of a query as columns; text is an array of str objects.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         with self._translated_errors():
             found: dict[str, NDArray[Any]] = self._connection.execute(
                 query, list(parameters)
@@ -219,11 +203,7 @@ class Engine:
         return found
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the result of a query as rows.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         with self._translated_errors():
             found: list[tuple[Any, ...]] = self._connection.execute(
                 query, list(parameters)
@@ -233,11 +213,7 @@ class Engine:
     def heads(
         self, query: str, parameters: Sequence[Any] = ()
     ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """Return the names of a query's columns, and an iterator over its rows.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         with self._translated_errors():
             cursor = self._connection.execute(query, list(parameters))
 
@@ -302,7 +278,7 @@ class Engine:
         return text, sorted(called - known - TABLE_FUNCTIONS)
 
     def register(self, name: str, columns: Columns) -> None:
-        """Let queries read columns as a table of this name."""
+        """See `tables.Queries`."""
         # DuckDB takes an empty column of objects for numbers. It never sees the extra row.
         arrays = {
             key: column

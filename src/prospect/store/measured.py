@@ -101,7 +101,7 @@ def measured(engine: Queries, part: Part) -> Measured:
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     if others:
         remarks.append(
-            f"{others} records that are no samples were lost, as of mappings, names of threads or"
+            f"{others} records other than samples were lost, such as mappings, names of threads or"
             " functions of runtimes: some samples may lack names."
         )
     return Measured(
@@ -169,7 +169,7 @@ def _accounting(sums: NDArray[np.int64]) -> list[str]:
         if count:
             parts.append(f"{count} {word}")
     parts.append(f"{missing} missing")
-    return [f"Coverage: of {expected} ticks that were expected {', '.join(parts)}."]
+    return [f"Coverage: of {expected} expected ticks, {', '.join(parts)}."]
 
 
 def _gaps(windows: list[tuple[int, int]]) -> list[str]:
@@ -185,7 +185,7 @@ def _gaps(windows: list[tuple[int, int]]) -> list[str]:
         for begin, end in found[:_MOST_NAMED]
     ]
     if len(found) > _MOST_NAMED:
-        sentences.append(f"Nor was it {len(found) - _MOST_NAMED} more times.")
+        sentences.append(f"There are {len(found) - _MOST_NAMED} more such gaps.")
     return sentences
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
-LOST_NAMES = "the store has lost its names: prospect store check says where"
+LOST_NAMES = "the store has lost its names: prospect store check shows where"
 _FRAMES = "stack", "caller", "function", "address", "mode", "depth"
 _STEP = {KIND_KERNEL: 2 << 20, KIND_MODULE: 4 << 10}
 

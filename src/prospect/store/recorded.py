@@ -123,7 +123,7 @@ def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:
         return np.ones(len(samples), np.bool_)
     run = samples.profile.run
     if samples.time_ns is None or not run.started_at:
-        raise UsageError(f"{run.origin}: does not say when its samples were taken: no since:")
+        raise UsageError(f"{run.origin}: has no times of samples, which since: needs")
     began_us = round(run.started_at / _US)
     at_us = samples.time_ns.astype(np.int64) // _NS_PER_US + began_us
     passes: NDArray[np.bool_] = (at_us >= chosen.since_us) & (at_us < chosen.until_us)

@@ -295,7 +295,7 @@ def test_builds_that_differ_are_found_wherever_their_program_spends_it(tmp_path,
     assert {one["function"] for one in found["rows"]} <= {"deflate", "f0", "f1", "f2"}
     assert (found["differing_builds"], found["builds"], found["programs"]) == (1, 1, 1)
     assert any("several builds of it ran there in turn: 1 host" in one for one in found["remarks"])
-    assert any("1 build of one host alone" in one for one in found["remarks"])
+    assert any("1 build on one host each" in one for one in found["remarks"])
     lines = said(capfd, "outliers", "--by", "build", "--store", path).splitlines()
     assert "bbbbbbbb is of /usr/bin/web; usual is aaaaaaaa, on 8 hosts" in lines
     assert max(map(len, lines[1:-2])) <= 80

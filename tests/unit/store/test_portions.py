@@ -67,7 +67,9 @@ def test_whole_hours_are_removed_and_the_day_is_made_again(store, capfd):
 def test_what_reaches_beyond_a_part_stays_and_is_said(store, capfd):
     words = [f"since:{at('14:30')}", f"until:{at('15:30')}"]
     answer = said(capfd, "drop", *words, "--store", str(store))
-    assert answer == "removed: 1 window; kept, for their hours have other windows too: 1 segment"
+    assert (
+        answer == "removed: 1 window; kept, because their hours have other windows too: 1 segment"
+    )
     assert windows_in(store) == 4
     # The minutes of an hour share their names.
     answer = said(

@@ -124,11 +124,7 @@ class SparkEngine:
         self.planner = Engine(store)
 
     def table(self, name: str, kind: str, placed: Placed) -> None:
-        """Let queries read files as a table; see `tables.Queries`.
-
-        Raises:
-            EngineError: a file cannot be read.
-        """
+        """See `tables.Queries`."""
         schema = ", ".join(f"`{one}` {_TYPES[type_]}" for one, type_ in COLUMNS[kind].items())
         if wrong := next((one for one in placed.paths if _PATTERN.search(self._path + one)), ""):
             raise EngineError(f"Spark takes {wrong} for a pattern: rename the host's directory")
@@ -155,20 +151,12 @@ class SparkEngine:
             files.createOrReplaceTempView(name)
 
     def view(self, name: str, query: str) -> None:
-        """Give a query a name.
-
-        Raises:
-            EngineError: it cannot be answered.
-        """
+        """See `tables.Queries`."""
         with _errors():
             self._session.sql(translated(query)).createOrReplaceTempView(name)
 
     def keep(self, name: str, query: str, parameters: Sequence[Any] = ()) -> None:
-        """Keep the result of a query, as a table of this name.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         with _errors():
             kept = self._session.sql(translated(query), args=_arguments(parameters)).cache()
             kept.createOrReplaceTempView(name)
@@ -178,7 +166,7 @@ class SparkEngine:
         """Do nothing: lazy queries may still need the table."""
 
     def register(self, name: str, columns: Columns) -> None:
-        """Let queries read columns as a table of this name."""
+        """See `tables.Queries`."""
         self._frame(columns).createOrReplaceTempView(name)
 
     def _frame(self, columns: Columns) -> Any:
@@ -189,30 +177,18 @@ class SparkEngine:
         return self._session.createDataFrame(pa.table(arrays))
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the result of a query as rows.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         return list(self.heads(query, parameters)[1])
 
     def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
-        """Return the result of a query as columns; text is an array of str objects.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         table = self._answered(query, parameters)
         return {name: _numpy_column(name, table.column(name)) for name in table.column_names}
 
     def heads(
         self, query: str, parameters: Sequence[Any] = ()
     ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """Return the names of a query's columns, and an iterator over its rows.
-
-        Raises:
-            EngineError: it cannot be executed.
-        """
+        """See `tables.Queries`."""
         table = self._answered(query, parameters)
         columns = [_python_column(column) for column in table.columns]
         return table.column_names, iter(zip(*columns, strict=True))
