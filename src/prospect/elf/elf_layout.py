@@ -2,7 +2,7 @@
 
 Source: ``include/uapi/linux/elf.h`` and ``/usr/include/elf.h`` (glibc 2.36); System V gABI,
 chapters "Object Files" and "Program Loading"; the psABI of each machine for its relocations.
-Both classes use the same field names, so that what follows needs no second version for 32 bits.
+Both classes use the same field names, so that other code needs no second version for 32 bits.
 """
 
 from __future__ import annotations
@@ -48,19 +48,9 @@ R_X86_64_RELATIVE, R_AARCH64_RELATIVE = 8, 1027
 
 EHDR_32 = np.dtype(
     [
-        ("ident", "V16"),
-        ("type", "<u2"),
-        ("machine", "<u2"),
-        ("version", "<u4"),
-        ("entry", "<u4"),
-        ("phoff", "<u4"),
-        ("shoff", "<u4"),
-        ("flags", "<u4"),
-        ("ehsize", "<u2"),
-        ("phentsize", "<u2"),
-        ("phnum", "<u2"),
-        ("shentsize", "<u2"),
-        ("shnum", "<u2"),
+        *(("ident", "V16"), ("type", "<u2"), ("machine", "<u2")),
+        *((name, "<u4") for name in ("version", "entry", "phoff", "shoff", "flags")),
+        *((name, "<u2") for name in ("ehsize", "phentsize", "phnum", "shentsize", "shnum")),
         ("shstrndx", "<u2"),
     ]
 )
@@ -71,72 +61,20 @@ EHDR_64 = np.dtype(
     ]
 )
 
-PHDR_32 = np.dtype(
-    [
-        ("type", "<u4"),
-        ("offset", "<u4"),
-        ("vaddr", "<u4"),
-        ("paddr", "<u4"),
-        ("filesz", "<u4"),
-        ("memsz", "<u4"),
-        ("flags", "<u4"),
-        ("align", "<u4"),
-    ]
-)
-PHDR_64 = np.dtype(
-    [
-        ("type", "<u4"),
-        ("flags", "<u4"),
-        ("offset", "<u8"),
-        ("vaddr", "<u8"),
-        ("paddr", "<u8"),
-        ("filesz", "<u8"),
-        ("memsz", "<u8"),
-        ("align", "<u8"),
-    ]
-)
+_PHDR_32 = ("type", "offset", "vaddr", "paddr", "filesz", "memsz", "flags", "align")
+_PHDR_64 = ("type", "flags", "offset", "vaddr", "paddr", "filesz", "memsz", "align")
+PHDR_32 = np.dtype([(name, "<u4") for name in _PHDR_32])
+PHDR_64 = np.dtype([(name, "<u4" if name in {"type", "flags"} else "<u8") for name in _PHDR_64])
 
-SHDR_32 = np.dtype(
-    [
-        ("name", "<u4"),
-        ("type", "<u4"),
-        ("flags", "<u4"),
-        ("addr", "<u4"),
-        ("offset", "<u4"),
-        ("size", "<u4"),
-        ("link", "<u4"),
-        ("info", "<u4"),
-        ("addralign", "<u4"),
-        ("entsize", "<u4"),
-    ]
-)
+_SHDR = ("name", "type", "flags", "addr", "offset", "size", "link", "info", "addralign", "entsize")
+SHDR_32 = np.dtype([(name, "<u4") for name in _SHDR])
 SHDR_64 = np.dtype(
-    [
-        (name, "<u4" if name in {"name", "type", "link", "info"} else "<u8")
-        for name in SHDR_32.names or ()
-    ]
+    [(name, "<u4" if name in {"name", "type", "link", "info"} else "<u8") for name in _SHDR]
 )
 
-SYM_32 = np.dtype(
-    [
-        ("name", "<u4"),
-        ("value", "<u4"),
-        ("size", "<u4"),
-        ("info", "u1"),
-        ("other", "u1"),
-        ("shndx", "<u2"),
-    ]
-)
-SYM_64 = np.dtype(
-    [
-        ("name", "<u4"),
-        ("info", "u1"),
-        ("other", "u1"),
-        ("shndx", "<u2"),
-        ("value", "<u8"),
-        ("size", "<u8"),
-    ]
-)
+_SYM_INFO = (("info", "u1"), ("other", "u1"), ("shndx", "<u2"))
+SYM_32 = np.dtype([("name", "<u4"), ("value", "<u4"), ("size", "<u4"), *_SYM_INFO])
+SYM_64 = np.dtype([("name", "<u4"), *_SYM_INFO, ("value", "<u8"), ("size", "<u8")])
 
 DYN_32 = np.dtype([("tag", "<u4"), ("value", "<u4")])
 DYN_64 = np.dtype([("tag", "<u8"), ("value", "<u8")])

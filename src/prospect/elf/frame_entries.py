@@ -1,23 +1,22 @@
 """Call-frame information of an image → its entries, and the code that each covers.
 
-A frame description entry (FDE) has the addresses that it is for, its program, and the common
-information entry (CIE) that it refers to. Compilers write one FDE for each function, or for each
-part of one that is laid by itself, and strip(1) leaves those in .eh_frame, because exceptions and
-unwinders need them. Go and some kernels' modules have only .debug_frame, for debuggers.
+A frame description entry (FDE) has a range of addresses, its program, and the common information
+entry (CIE) that it refers to. Compilers write one FDE for each function, or for each separate part
+of one. strip(1) keeps those in .eh_frame, because exceptions and unwinders need them. Go and some
+kernels' modules have only .debug_frame, for debuggers.
 
-Entries of .eh_frame are found by the sorted table of .eh_frame_hdr, else by a walk from the first
-to the last; either way they are then decoded all at once. Defined by the Linux Standard Base Core
-5.0, "Exception Frames", "DWARF Extensions" and "The Common Information Entry Format", and DWARF 5,
-6.4.1 "Structure of Call Frame Information" (versions 1, 3 and 4 of .debug_frame, of DWARF 2 to 5);
-the letters B and G by the DWARF for the Arm 64-bit Architecture. `EhData` turns columns of
-positions in a section into columns of values: Linux Standard Base Core 5.0, "DWARF Exception Header
-Encoding", and DWARF 5, 7.6 "Variable Length Data".
+The sorted table of .eh_frame_hdr, or else a walk from the first to the last, gives the entries of
+.eh_frame, which are then decoded all at once. `EhData` turns columns of positions in a section into
+columns of values. Source: Linux Standard Base Core 5.0, "Exception Frames", "DWARF Extensions",
+"The Common Information Entry Format" and "DWARF Exception Header Encoding"; DWARF 5, 6.4.1
+"Structure of Call Frame Information" (versions 1, 3 and 4 of .debug_frame, of DWARF 2 to 5) and 7.6
+"Variable Length Data"; the DWARF for the Arm 64-bit Architecture for the letters B and G.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
-import zlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.elf import elf_layout
+from prospect.elf.compressed_sections import compressed_section, unpack_section
 from prospect.elf.elf_limits import (
     LONGEST_LEB128_BYTES,
     MOST_CIES,
@@ -59,7 +59,7 @@ _FIXED: dict[int, np.dtype[Any]] = {
 
 
 def fixed_bytes(encoding: int, pointer_bytes: int) -> int | None:
-    """Return the size of a pointer of an encoding, None if it varies or there is no such."""
+    """Return the size of a pointer of an encoding, None if it varies or is unknown."""
     form = _fixed_form(encoding, pointer_bytes)
     return form.itemsize if form else None
 
@@ -71,10 +71,10 @@ def _fixed_form(encoding: int, pointer_bytes: int) -> np.dtype[Any] | None:
 
 
 class EhData(Record, eq=False):
-    """A section that holds encoded numbers.
+    """A section of encoded numbers.
 
     Attributes:
-        address: SVMA of the first.
+        address: SVMA of its first byte.
         pointer_bytes: size of an address: 8 or 4.
     """
 
@@ -98,7 +98,7 @@ class EhData(Record, eq=False):
             dtype: numpy's name of a little-endian integer.
 
         Returns:
-            i64[n]; of u64 the two's complement.
+            i64[n]; the two's complement of u64.
         """
         kind = np.dtype(dtype)
         count = len(self) - kind.itemsize + 1
@@ -106,7 +106,7 @@ class EhData(Record, eq=False):
         if count > 0:
             every: NDArray[Any] = np.ndarray((count,), kind, self.content, strides=(1,))
             inside = (position >= 0) & (position < count)
-            # `take` would first copy all of them, eight times the section.
+            # `take` would first copy all, eight times the section.
             value[inside] = every[position[inside]].astype(np.int64)
         return value
 
@@ -116,8 +116,8 @@ class EhData(Record, eq=False):
         """Read numbers of variable length.
 
         Returns:
-            i64[n] values, and i64[n] positions of what follows; where a number does not end within
-            its 10 bytes or the section, a position beyond the section.
+            i64[n] values, and i64[n] positions after them; a position beyond the section if a
+            number does not end within its 10 bytes or the section.
         """
         value = np.zeros(len(position), np.int64)
         following = np.full(len(position), len(self) + 1, np.int64)
@@ -145,12 +145,12 @@ class EhData(Record, eq=False):
         Args:
             position: i64[n], within the section or beyond it.
             encoding: DW_EH_PE_*, one for all.
-            data_address: what DW_EH_PE_datarel counts from, None if that is not known.
+            data_address: the base of DW_EH_PE_datarel, None if unknown.
 
         Returns:
-            u64[n] values, which are SVMA where the encoding makes them so, and i64[n] positions of
-            what follows. None for encodings that the file alone does not resolve (indirect,
-            textrel, funcrel) and for those that do not exist.
+            u64[n] values, SVMAs for most encodings, and i64[n] positions after them. None for
+            encodings that need more than the file (indirect, textrel, funcrel) and for unknown
+            ones.
         """
         form = _fixed_form(encoding, self.pointer_bytes)
         if form is not None:
@@ -171,7 +171,7 @@ class EhData(Record, eq=False):
     def _base(
         self, position: NDArray[np.int64], encoding: int, data_address: int | None
     ) -> NDArray[np.uint64] | None:
-        """Return what is to be added to each value, None if that is not known."""
+        """Return the base of each value, None if it is unknown."""
         application = encoding & (_APPLICATION | DW_EH_PE_INDIRECT)
         if application == DW_EH_PE_PCREL:
             return position.astype(np.uint64) + np.uint64(self.address)
@@ -180,12 +180,8 @@ class EhData(Record, eq=False):
         return np.zeros(len(position), np.uint64) if application == 0 else None
 
 
-_ELFCOMPRESS_ZLIB, _ELFCOMPRESS_ZSTD = 1, 2
-_COMPRESSION_64 = struct.Struct("<IIQQ")  # gABI, "Section Compression": type, reserved, size, align
-_COMPRESSION_32 = struct.Struct("<III")
-
 WIDE_LENGTH = 0xFFFFFFFF
-"""A length of this value says that the length is in the next 8 bytes."""
+"""A length of this value means that the length is in the next 8 bytes."""
 
 _DEBUG_CIE_ID, _WIDE_DEBUG_CIE_ID = 2**32 - 1, 2**64 - 1
 _VERSIONS = {1, 3, 4}
@@ -195,17 +191,16 @@ _KNOWN_LETTERS = set(b"RLP" + b"SBG")
 
 
 class FrameTable(Record, eq=False):
-    """The FDEs of an image by rising address; those of no bytes, or that are damaged, are left out.
+    """The FDEs of an image in address order, without empty and damaged ones.
 
     Attributes:
         data: the section; all offsets count from its first byte.
-        start: u64[n] SVMA of the first instruction.
-        end: u64[n] SVMA of the first byte after, above `start`.
-        offset: i64[n] of the FDE's length field.
-        rest: i64[n] offset of what follows the range: augmentation data, then the program.
-        limit: i64[n] offset of the first byte after the FDE.
-        cie: i64[n] row of `cies`.
-        cies: the CIEs that are referred to.
+        start: SVMA of the first instruction.
+        end: SVMA of the first byte after, above `start`.
+        offset: of the FDE's length field.
+        rest: offset after the range: of augmentation data, then the program.
+        limit: offset of the first byte after the FDE.
+        cie: row of `cies`.
     """
 
     data: EhData
@@ -222,10 +217,7 @@ class FrameTable(Record, eq=False):
 
 
 def read_frames(image: ElfImage) -> FrameTable | None:
-    """Return the frame entries of a linked image (ET_EXEC or ET_DYN), of any machine.
-
-    None if there is no .eh_frame, or none that can be read.
-    """
+    """Return the .eh_frame entries of a linked image of any machine; None if it has none."""
     header = described_data(image, b".eh_frame_hdr", elf_layout.PT_GNU_EH_FRAME)
     data = _section(image, b".eh_frame") or (_data_behind(image, header) if header else None)
     if data is None:
@@ -261,9 +253,9 @@ def walk_entries(data: EhData) -> NDArray[np.int64]:
 
 
 def described_data(image: ElfImage, name: bytes, segment_type: int) -> EhData | None:
-    """Return a section, by its segment if an image has no section headers; None without."""
+    """Return a section, by its segment if an image has no section headers; None without one."""
     found = np.flatnonzero(image.segments["type"] == segment_type)
-    # A debug file has the segment too, but something else is where it says.
+    # A debug file has the segment too, but other bytes at its offset.
     if image.find_section(name) >= 0 or not len(found):
         return _section(image, name)
     segment = image.segments[int(found[0])]
@@ -282,12 +274,10 @@ def _eh_data(image: ElfImage, content: memoryview, address: int) -> EhData:
 
 
 def _data_behind(image: ElfImage, header: EhData) -> EhData | None:
-    """Return .eh_frame from where its header says that it begins to the end of its segment."""
-    found = (
-        header.encoded(np.array([4]), header.content[1], header.address)
-        if (len(header) > 4)
-        else None
-    )
+    """Return .eh_frame from the address in its header to the end of its segment."""
+    if len(header) <= 4:
+        return None
+    found = header.encoded(np.array([4]), header.content[1], header.address)
     if found is None:
         return None
     address = found[0]
@@ -302,7 +292,7 @@ def _data_behind(image: ElfImage, header: EhData) -> EhData | None:
 
 
 def _listed(header: EhData, data: EhData) -> NDArray[np.int64]:
-    """Return the offsets of the FDEs that .eh_frame_hdr lists; none where it is of no known form.
+    """Return the offsets of the FDEs that .eh_frame_hdr lists; none if its form is unknown.
 
     Source: LSB Core 5.0, 10.6.2 "The .eh_frame_hdr section".
     """
@@ -347,15 +337,15 @@ def decode_ranges(
     *,
     is_debug: bool = False,
 ) -> FrameTable:
-    """Decode the addresses that FDEs are for.
+    """Decode the address ranges of FDEs.
 
     Args:
         entry: i64[n] offsets of each FDE's length field, of its first address, and of its end.
-        cie_offset: i64[n] offset of the length field of the CIE that it refers to.
+        cie_offset: i64[n] offset of the length field of its CIE.
         is_debug: the section is .debug_frame.
 
     Returns:
-        The table, without the FDEs that are damaged.
+        The table, without damaged FDEs.
     """
     offset, body, limit = entry
     cies, cie = _parse_cies(data, cie_offset, is_debug=is_debug)
@@ -365,7 +355,7 @@ def decode_ranges(
         of_cie = np.array([entry.fde_encoding == encoding for entry in cies])
         rows = np.flatnonzero((cie >= 0) & of_cie.take(cie, mode="clip"))
         begin = data.encoded(body.take(rows), encoding)
-        # A range is a number of the same size that counts from nothing.
+        # A range is a number of the same size, without a base.
         extent = begin and data.encoded(begin[1], encoding & 0x0F)
         if begin and extent:
             start[rows], size[rows], rest[rows] = begin[0], extent[0], extent[1]
@@ -387,7 +377,7 @@ def decode_ranges(
 def _parse_cies(
     data: EhData, offset: NDArray[np.int64], *, is_debug: bool
 ) -> tuple[tuple[Cie, ...], NDArray[np.int64]]:
-    """Parse each distinct CIE once; return them, and which one each of `offset` is, -1 for none."""
+    """Parse each distinct CIE once; return them, and the row of each offset, -1 for none."""
     distinct, which = np.unique(offset, return_inverse=True)
     parsed = [parse_cie(data, one, is_debug=is_debug) for one in distinct[:MOST_CIES].tolist()]
     row = np.full(len(distinct), -1, np.int64)
@@ -397,8 +387,14 @@ def _parse_cies(
 
 
 def read_debug_frames(image: ElfImage) -> FrameTable | None:
-    """Return the frame entries for debuggers; None without a .debug_frame that can be read."""
-    data = EhData(_content(image), 0, 8 if image.is_64 else 4)
+    """Return the .debug_frame entries of an image; None if it has none."""
+    row = image.find_section(b".debug_frame")
+    compressed = compressed_section(image, row)
+    content = image.section_data(row)
+    if compressed and 0 < compressed[1] <= MOST_UNPACKED_BYTES:
+        kind, size, packed = compressed
+        content = unpack_section(kind, packed, mmap.mmap(-1, size))
+    data = _eh_data(image, content, 0)
     if not len(data):
         return None
     offset = walk_entries(data)
@@ -415,52 +411,17 @@ def read_debug_frames(image: ElfImage) -> FrameTable | None:
     return frames if len(frames) else None
 
 
-def _content(image: ElfImage) -> memoryview:
-    """Return the section, unpacked where it is compressed; nothing if that fails."""
-    row = image.find_section(b".debug_frame")
-    if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:
-        return image.section_data(row)
-    offset, size = int(image.sections[row]["offset"]), int(image.sections[row]["size"])
-    packed = image.data[offset : offset + size]
-    header = _COMPRESSION_64 if image.is_64 else _COMPRESSION_32
-    nothing = image.data[:0]
-    if len(packed) < header.size:
-        return nothing
-    fields = header.unpack_from(packed)
-    if fields[-2] > MOST_UNPACKED_BYTES:
-        return nothing
-    return memoryview(_unpacked(fields[0], packed[header.size :], fields[-2] or 1))
-
-
-def _unpacked(kind: int, packed: memoryview, most_bytes: int) -> bytes:
-    """Return the content of a compressed section, up to a size; nothing if that fails."""
-    if kind == _ELFCOMPRESS_ZLIB:
-        try:
-            return zlib.decompressobj().decompress(packed, most_bytes)
-        except zlib.error:
-            return b""
-    if kind != _ELFCOMPRESS_ZSTD:
-        return b""
-    import zstandard  # noqa: PLC0415 - rarely needed
-
-    try:
-        # Not in one call: a frame may claim to be of any size.
-        return bytes(zstandard.ZstdDecompressor().stream_reader(packed).read(most_bytes))
-    except zstandard.ZstdError:
-        return b""
-
-
 class Cie(Record):
     """A common information entry.
 
     Attributes:
         offset: of its length field, in the section.
-        augmentation: its letters; ``z`` says that FDEs carry augmentation data too.
+        augmentation: its letters; with ``z``, FDEs have augmentation data too.
         code_alignment, data_alignment: factors of its programs' operands.
         return_register: column of the return address.
         fde_encoding: DW_EH_PE_* of the addresses in its FDEs.
         lsda_encoding: DW_EH_PE_* of their language-specific data, DW_EH_PE_OMIT for none.
-        is_signal_frame: whether its FDEs are for frames that the kernel pushed.
+        is_signal_frame: whether the kernel pushed the frames of its FDEs.
         program: offset of its initial instructions, in the section.
         end: offset of the first byte after them.
     """
@@ -482,10 +443,10 @@ def parse_cie(data: EhData, offset: int, *, is_debug: bool = False) -> Cie | Non
 
     Args:
         offset: in the section.
-        is_debug: the section is .debug_frame, where other values say that an entry is a CIE.
+        is_debug: the section is .debug_frame, where other values mark a CIE.
 
     Returns:
-        The entry; None for what is no CIE of a known version and augmentation, or is damaged.
+        The entry; None if it is damaged, or no CIE of a known version and augmentation.
     """
     octets = data.content
     try:
@@ -509,7 +470,7 @@ def parse_cie(data: EhData, offset: int, *, is_debug: bool = False) -> Cie | Non
 def _parse_cie_body(
     octets: memoryview, offset: int, position: int, pointer_bytes: int
 ) -> Cie | None:
-    """Parse from the version on; IndexError where it runs over its end."""
+    """Parse from the version on; raise IndexError if it is cut."""
     version = octets[position]
     letters, ends, _ = bytes(octets[position + 1 : position + 17]).partition(b"\0")
     position += 2 + len(letters)
@@ -551,7 +512,7 @@ def _parse_cie_body(
 
 
 def leb128(octets: bytes | memoryview, position: int, *, signed: bool = False) -> tuple[int, int]:
-    """Read a number; return it and what position follows.
+    """Read a number; return it and the position after it.
 
     Raises:
         IndexError: it does not end within 64 bits, or within the bytes.
@@ -572,7 +533,7 @@ def leb128(octets: bytes | memoryview, position: int, *, signed: bool = False) -
 
 
 def _after_pointer(octets: memoryview, position: int, pointer_bytes: int) -> int:
-    """Return what follows an encoded pointer and the byte that states its encoding."""
+    """Return the position after an encoded pointer and the byte with its encoding."""
     encoding = octets[position]
     position += 1
     if encoding == DW_EH_PE_OMIT:

@@ -1,10 +1,9 @@
-"""Call-frame information of an image → one sorted table: from each address on, which rule holds.
+"""Call-frame information of an image → one sorted table of addresses and the rules from them on.
 
-All functions are worked out together: that costs less than finding out which ones matter. What
-.eh_frame leaves out is taken from .debug_frame, and what both leave out from .sframe. Go's own
-table (`go_rows`) goes before them.
-`Landmark`s are places whose callers are known without either: the entry point, and what signal
-handlers return to.
+All functions are computed together, which costs less than to find out which ones matter. .eh_frame
+takes precedence over .debug_frame, and that over .sframe. Go's own table (`go_rows`) precedes them.
+Landmarks have known callers without any of these: the entry point, and the trampoline to which
+signal handlers return.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from prospect.elf.frame_steps import FrameSteps, decode_operations, translate
 from prospect.elf.go_table import ASSEMBLY, GO_1_16, WRITES_SP, read_go_table
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.sframe import read_sframe, sframe_rows
-from prospect.records import NamedTuple, Record
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,18 +41,18 @@ if TYPE_CHECKING:
     from prospect.elf.go_table import GoTable
     from prospect.elf.image import ElfImage
 
-# Programs are worked out in pieces of about this many bytes: what they become stays in the cache.
+# Programs are translated in pieces of about this many bytes: the results stay in the cache.
 _PIECE_SHIFT = 18
-# Beyond these an address is the kernel's, or no number that can be reckoned with.
+# Higher addresses are the kernel's, or could overflow.
 _LAST_ADDRESS = 1 << 62
-# Up to behind the call of glibc's `_start`, on both machines.
+# Includes the call in glibc's `_start`, on both machines.
 _ENTRY_BYTES = 48
-# The end of a trampoline's instructions, what they may begin with, and how far from sp the
-# interrupted frame's sp is. A search for one constant is ten times as fast as one for two.
+# The end of a trampoline's instructions, their possible beginnings, and the distance from sp to the
+# interrupted frame's sp. A search for one constant is ten times as fast as one for two.
 _RT_SIGRETURN = {
-    # mov $15, %rax or %eax; syscall: where the stack pointer is, the ucontext begins
+    # mov $15, %rax or %eax; syscall: the ucontext begins at the stack pointer
     elf_layout.EM_X86_64: (re.compile(rb"\x0f\0\0\0\x0f\x05"), (b"\x48\xc7\xc0", b"\xb8"), 160),
-    # mov x8, #139; svc #0: siginfo and the ucontext up to its registers lie above sp
+    # mov x8, #139; svc #0: siginfo and the ucontext up to its registers are above sp
     elf_layout.EM_AARCH64: (re.compile(rb"\x68\x11\x80\xd2\x01\0\0\xd4"), (b"",), 560),
 }
 
@@ -62,8 +61,8 @@ class FrameRows(Record, eq=False):
     """The rules of an image.
 
     Attributes:
-        start: u64[r] SVMA from which on a rule holds, ascending, without repetition.
-        rule: i64[r] as `frame_rules` packs it; `NO_ROW` between functions.
+        start: SVMA from which on a rule holds, strictly ascending.
+        rule: as `frame_rules` packs it; `NO_ROW` between functions.
     """
 
     start: NDArray[np.uint64]
@@ -83,9 +82,9 @@ class FrameRows(Record, eq=False):
 
 
 def frame_row_costs(image: ElfImage) -> tuple[int, int]:
-    """Estimate what `read_frame_rows` takes: bytes while it works, and from then on.
+    """Estimate the memory of `read_frame_rows`: bytes while it works, and from then on.
 
-    As measured of libLLVM 15: 45 and 3 bytes for each of .eh_frame. Other tables take less.
+    libLLVM 15 takes 45 and 3 bytes for each byte of .eh_frame. Other tables take less.
     """
     size = 0
     go_names = b".gopclntab", b".data.rel.ro.gopclntab"
@@ -96,13 +95,13 @@ def frame_row_costs(image: ElfImage) -> tuple[int, int]:
 
 
 def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> FrameRows | None:
-    """Work out the rules of all functions of an image.
+    """Compute the rules of all functions of an image.
 
     Args:
         debug_image: the image's debug file, which may have .debug_frame.
 
     Returns:
-        The rules; None if there are none, or the machine is none of x86-64 and arm64.
+        The rules; None if there are none, or the machine is not x86-64 or arm64.
     """
     machine = rules.MACHINES.get(image.machine)
     if machine is None or not image.is_64:
@@ -125,14 +124,14 @@ def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> Fra
 
 
 def _table_rows(frames: FrameTable, machine: MachineRegisters) -> FrameRows:
-    """Work out the rules of the functions of one section."""
+    """Compute the rules of the functions of one section."""
     limit = np.uint64(_LAST_ADDRESS)
     rows = np.flatnonzero((frames.start < limit) & (frames.end < limit))
     order = rows.take(np.argsort(frames.offset.take(rows), kind="stable"))
-    # Entries that lie in each other would make the work quadratic; no linker writes such.
-    behind = np.maximum.accumulate(np.append(0, frames.limit.take(order)))[:-1]
-    order = order[frames.offset.take(order) >= behind]
-    # If functions overlap, the one that begins later holds.
+    # Overlapping entries would make the work quadratic; no linker writes such.
+    last_end = np.maximum.accumulate(np.append(0, frames.limit.take(order)))[:-1]
+    order = order[frames.offset.take(order) >= last_end]
+    # If functions overlap, the later one holds.
     begin = np.sort(frames.start.take(order))
     following = np.append(begin, limit).take(
         np.searchsorted(begin, frames.start.take(order), side="right")
@@ -141,7 +140,7 @@ def _table_rows(frames: FrameTable, machine: MachineRegisters) -> FrameRows:
     pieces = list(_pieces(frames, order, end, machine))
     start = np.concatenate([end, *(piece.start for piece in pieces)])
     rule = np.concatenate([np.full(len(end), rules.NO_ROW), *(piece.rule for piece in pieces)])
-    # The end of one function may be the beginning of another, which then holds.
+    # If a function begins at the end of another one, its rule holds.
     return rows_in_order(start, rule)
 
 
@@ -152,7 +151,7 @@ def rows_in_order(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRo
 
 
 def _folded(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
-    """Keep of equal addresses the last, and of equal rules that follow each other the first."""
+    """Keep the last of equal addresses, and the first of consecutive equal rules."""
     last = np.flatnonzero(np.append(start[1:] != start[:-1], True)[: len(start)])
     start, rule = start.take(last), rule.take(last)
     new = np.flatnonzero(np.append(True, rule[1:] != rule[:-1])[: len(rule)])
@@ -160,7 +159,7 @@ def _folded(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
 
 
 def _laid_over(lower: FrameRows, upper: FrameRows) -> FrameRows:
-    """Return the upper rows, and the lower ones where those say nothing."""
+    """Return the upper rows, and the lower ones between them."""
     if not len(lower) or not len(upper):
         return upper if len(upper) else lower
     start = np.sort(np.concatenate((lower.start, upper.start)), kind="stable")
@@ -173,10 +172,12 @@ def _laid_over(lower: FrameRows, upper: FrameRows) -> FrameRows:
 def _landmark_rows(image: ElfImage) -> FrameRows:
     """Return the rules of places that are known without call-frame information."""
     found = FrameRows(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-    for mark in (*_entry(image), *_trampolines(image)):
-        if 0 <= mark.start < mark.end < _LAST_ADDRESS:
-            start = np.array([mark.start, mark.end], np.uint64)
-            found = _laid_over(found, FrameRows(start, np.array([mark.rule, rules.NO_ROW])))
+    # The entry point has no caller; dynamic linkers and musl do not describe it.
+    entry = [(image.entry, image.entry + _ENTRY_BYTES, rules.END)] if image.entry else []
+    for start, end, rule in entry + _trampolines(image):
+        if 0 <= start < end < _LAST_ADDRESS:
+            bounds = np.array([start, end], np.uint64)
+            found = _laid_over(found, FrameRows(bounds, np.array([rule, rules.NO_ROW])))
     return found
 
 
@@ -186,7 +187,7 @@ def _pieces(
     end: NDArray[np.uint64],
     machine: MachineRegisters,
 ) -> Iterator[RuleRows]:
-    """Give the rows of some functions at a time."""
+    """Yield the rows of some functions at a time."""
     initial = _initial_steps(frames, machine)
     piece = frames.offset.take(order) >> _PIECE_SHIFT
     bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
@@ -223,7 +224,7 @@ def _piece(
 
 
 def _of_cies(frames: FrameTable, name: str) -> NDArray[np.int64]:
-    """Return what each CIE states, i64[c]; numbers that no program has are 0."""
+    """Return a field of each CIE, i64[c]; 0 for absurd numbers."""
     values = [getattr(cie, name) for cie in frames.cies]
     numbers = [len(v) if isinstance(v, bytes) else int(v) for v in values]
     return np.array([n if abs(n) < 1 << 20 else 0 for n in numbers], np.int64)
@@ -251,7 +252,7 @@ def _initial_steps(frames: FrameTable, machine: MachineRegisters) -> FrameSteps:
 def _joined(
     initial: FrameSteps, cie: NDArray[np.int64], own: FrameSteps
 ) -> tuple[FrameSteps, NDArray[np.int64]]:
-    """Put before each program's steps those of its CIE, and a STEP_BEGIN; behind, a STEP_END.
+    """Put a STEP_BEGIN and the CIE's steps before each program's steps, and a STEP_END after them.
 
     Args:
         initial: of all CIEs.
@@ -300,30 +301,19 @@ def _joined(
     return steps, start + initial_count
 
 
-class Landmark(NamedTuple):
-    """From `start` to `end`, SVMAs, `rule` holds; see `frame_rules`."""
-
-    start: int
-    end: int
-    rule: int
-
-
-def _entry(image: ElfImage) -> Iterator[Landmark]:
-    """Say that the entry point has no caller: dynamic linkers and musl do not describe theirs."""
-    if image.entry:
-        yield Landmark(image.entry, image.entry + _ENTRY_BYTES, rules.END)
-
-
-def _trampolines(image: ElfImage) -> list[Landmark]:
-    """Find what signal handlers return to, by its instructions: some libraries do not describe it.
+def _trampolines(image: ElfImage) -> list[tuple[int, int, int]]:
+    """Find trampolines of signals by their instructions: some libraries do not describe them.
 
     Source: setup_rt_frame() in ``arch/x86/kernel/signal_64.c`` and struct rt_sigframe in
     ``arch/arm64/kernel/signal.c`` (Linux 6.18).
+
+    Returns:
+        Start and end of each, SVMAs, and its rule.
     """
     pattern, heads, saved_sp = _RT_SIGRETURN[image.machine]
     rule = int(signal_rule(np.array([saved_sp]))[0])
-    found: list[Landmark] = []
-    # Segments that overlap would have the same bytes searched again and again.
+    found: list[tuple[int, int, int]] = []
+    # Overlapping segments do not have the same bytes searched again and again.
     left = len(image.data)
     for segment in image.segments:
         if segment["type"] != elf_layout.PT_LOAD or not segment["flags"] & elf_layout.PF_X:
@@ -335,19 +325,19 @@ def _trampolines(image: ElfImage) -> list[Landmark]:
             first = match.start()
             sizes = [len(head) for head in heads if code[max(first - len(head), 0) : first] == head]
             if sizes and len(found) < MOST_TRAMPOLINES:
-                # A return address is looked up one byte before itself. In the kernel on its behalf,
-                # a task is after the last instruction.
+                # A look-up is one byte before the return address. A task in the system call is
+                # after the last instruction.
                 begin = address + first - sizes[0] - 1
-                found.append(Landmark(begin, address + match.end() + 1, rule))
+                found.append((begin, address + match.end() + 1, rule))
     return found
 
 
-# Frames of Go functions, by the sizes that Go's own table has for each address.
+# Frames of Go functions, by the sizes in Go's own table.
 #
-# A size is the distance from the stack pointer to the return address on x86-64, and to the
-# caller's stack pointer on arm64, where the link register is saved at the stack pointer and the
-# frame register below it. Functions that set the stack pointer to another stack (`systemstack`,
-# `mcall`) have no rule: only the runtime knows where the caller's stack is.
+# On x86-64, a size is the distance from the stack pointer to the return address. On arm64, it is
+# the distance to the caller's stack pointer; the link register is saved at the stack pointer and
+# the frame register below it. Functions that switch to another stack (`systemstack`, `mcall`) have
+# no rule: only the runtime knows the caller's stack.
 #
 # Source: ``runtime/traceback.go`` (Go 1.27), unwinder.next(); ``cmd/internal/obj/x86/obj6.go``
 # and ``cmd/internal/obj/arm64/obj7.go``, preprocess(), for what prologues save.
@@ -360,9 +350,9 @@ _SAVED_BELOW_RETURN = -2 & (1 << rules.FP_BITS) - 1
 _SAVES_FP = re.compile(rb"^\x55\x48\x89\xe5|\x48\x89\x6c\x24(.)|\x48\x89\xac\x24(....)", re.DOTALL)
 # Outermost functions. `sigtramp` is not one, although Go marks it: the kernel's frame is above it.
 _OUTERMOST = (b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go")
-# It leaves a frame on the new stack that leads to what was there before.
+# These have a frame on the new stack that leads to the former frames there.
 _LEADS_ON = (b"runtime.cgocallback", b"runtime.cgocallback_gofunc")
-# In Go 1.16, which has no flag for it.
+# For Go 1.16, which has no flag for these.
 _SWITCHES = (
     *(b"runtime.systemstack", b"runtime.mcall", b"runtime.asmcgocall", b"runtime.morestack"),
     *(b"runtime.gogo", b"runtime.nanotime1", b"runtime.walltime1", b"runtime.sigfwd"),
@@ -370,11 +360,11 @@ _SWITCHES = (
 
 
 def go_rows(table: GoTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Work out the rules of all functions of an image of x86-64 or arm64.
+    """Compute the rules of all functions of an image of x86-64 or arm64.
 
     Returns:
-        u64[r] SVMAs from which on a rule holds, in no order; of equal ones the last counts. i64[r]
-        the rules.
+        u64[r] SVMAs from which on a rule holds, unordered, of which the last of equal ones counts;
+        i64[r] the rules.
     """
     starts = [table.end]
     found = [np.full(len(table), rules.NO_ROW)]
@@ -424,8 +414,8 @@ def _rules(
 def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
     """Return which functions save the frame register below the return address, bool[f].
 
-    Compilers always do, in frames that are not empty. Assembly without its own frame may push
-    something else there.
+    Compilers always do so in frames that are not empty. Assembly without a frame may push other
+    registers there.
     """
     is_saved = np.ones(len(table), np.bool_)
     if table.image.machine != elf_layout.EM_X86_64:
@@ -450,7 +440,7 @@ def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
 
 
 def _special(table: GoTable) -> dict[int, int]:
-    """Return the rules of functions, by row, that have one rule for all of their code."""
+    """Return the rules, by row, of functions with one rule for all of their code."""
     named = {name: row for row, name in table.rows_named(_OUTERMOST + _LEADS_ON + _SWITCHES)}
     switches = set(np.flatnonzero(table.flags & WRITES_SP).tolist())
     if table.version == GO_1_16:

@@ -1,4 +1,4 @@
-"""How to get from a frame to its caller's, in one number.
+"""The way from a frame to its caller's, as one number.
 
 A rule is an i64 that is never negative; its fields, from the lowest bit on:
 
@@ -6,13 +6,14 @@ A rule is an i64 that is never negative; its fields, from the lowest bit on:
     15-16  its RULE_*
     17-31  slot of the frame register     (rbp, or x29)
     32-33  its RULE_*
-    34-54  slot of the CFA                (its distance, in 8 bytes, from what `KIND_*` says)
+    34-54  slot of the CFA                (its distance, in 8 bytes, from the base of `KIND_*`)
     55-59  a register by its DWARF number, a bound, or one of ABSENT_*
     60-62  KIND_*
 
-Slots are signed and count 8 bytes: everything that programs save is at multiples of 8. The
-CFA, the canonical frame address, is the caller's stack pointer. On x86-64 the return address is
-right below it; on arm64 it is what the link register was at the call.
+Slots are signed and count 8 bytes: programs save registers at multiples of 8. The CFA, the
+    canonical
+frame address, is the caller's stack pointer. On x86-64 the return address is directly below it; on
+arm64 it is the link register's value at the call.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ KIND_PLT = 4  # CFA = sp + slot, and 8 more from the bound on: the lower 4 bits 
 KIND_SIGNAL = 5  # the kernel saved all registers; the slot leads from sp to the saved sp
 KIND_END = 6  # there is no caller
 KIND_ABSENT = 7  # there is no rule, because of …
-ABSENT_ROW = 0  # … no call-frame information
+ABSENT_ROW = 0  # … missing call-frame information
 ABSENT_FORM = 1  # … a form that this packing, or this reader, does not have
-ABSENT_MAP = 2  # … nothing being mapped there; rows of images never say so
-ABSENT_TRAMPOLINE = 3  # … it being CPython's trampoline, whose frame `unwind.step` knows
+ABSENT_MAP = 2  # … a missing mapping; rows of images never have this
+ABSENT_TRAMPOLINE = 3  # … CPython's trampoline, whose frame `unwind.step` knows
 ABSENT_SWITCH = 4  # … a switch to another stack, unless there is a frame record on this one
-ABSENT_INTERPRETED = 5  # … it being HotSpot's interpreter, whose frames `unwind.step` knows
-ABSENT_BYTECODE = 6  # … it being bytecode, which interpreted frames lead to
+ABSENT_INTERPRETED = 5  # … HotSpot's interpreter, whose frames `unwind.step` knows
+ABSENT_BYTECODE = 6  # … bytecode, the address of interpreted frames
 
 RULE_SAME = 0  # as in the caller
 RULE_AT_CFA = 1  # saved at the CFA + slot
 RULE_AT_FP = 2  # saved at the frame register + slot
-RULE_LOST = 3  # not to be had
+RULE_LOST = 3  # unknown
 
 SECOND_BITS, FP_BITS, CFA_BITS = 15, 15, 21
 FP_SHIFT, CFA_SHIFT, REGISTER_SHIFT, KIND_SHIFT = 17, 34, 55, 60
@@ -70,7 +71,7 @@ class MachineRegisters(NamedTuple):
         second: rbx, by which glibc's lazy binder and some realigned frames find their CFA; or x30.
         return_column: of the return address.
         return_slot: its distance from the CFA, 0 if that varies.
-        saved_fp, saved_second, saved_pc: bytes from the saved sp in what a signal left behind.
+        saved_fp, saved_second, saved_pc: bytes from the saved sp in a signal frame.
     """
 
     sp: int
@@ -99,7 +100,7 @@ def fits(value: NDArray[np.int64], bits: int) -> NDArray[np.bool_]:
 
 
 def pack_slot(value: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Turn distances in bytes that fit into the lowest bits of a field, i64[n]."""
+    """Turn distances in bytes, which fit, into a field's lowest bits, i64[n]."""
     return value >> _SLOT_SHIFT & ((1 << bits) - 1)
 
 
@@ -109,15 +110,15 @@ def cfa_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def fp_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each rule finds the frame register, in bytes, i64[n]."""
+    """Return the distance of the frame register's slot in bytes, i64[n]."""
     return (rule << 32) >> 49 << _SLOT_SHIFT
 
 
 def second_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each rule finds the second register, in bytes, i64[n]."""
+    """Return the distance of the second register's slot in bytes, i64[n]."""
     return (rule << 49) >> 49 << _SLOT_SHIFT
 
 
 def deref_bytes(rule: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return what a KIND_DEREF adds before it reads, and what after, in bytes, i64[n] each."""
+    """Return the bytes that a KIND_DEREF adds before it reads, and after, i64[n] each."""
     return (rule << 15) >> 49 << _SLOT_SHIFT, (rule << 9) >> 58 << _SLOT_SHIFT

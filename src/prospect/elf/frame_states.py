@@ -1,9 +1,9 @@
-"""Steps of call-frame programs → rows: from which address on which rule holds.
+"""Steps of call-frame programs → rows of addresses and the rules from them on.
 
-Nothing is executed: each register is what the last step before an address that concerns it made of
-it. That is one running maximum over the steps for each register. A step that takes back a former
-state points to the step that made it, and chains of such pointers are halved until none is left
-(pointer jumping: J. JáJá, An Introduction to Parallel Algorithms, 1992, 2.2).
+Nothing is executed: the last step before an address that concerns a register determines it, which
+takes one running maximum over the steps for each register. A step that restores a former state
+points to the step that made it. Chains of such pointers are halved until none is left (pointer
+jumping: J. JáJá, An Introduction to Parallel Algorithms, 1992, 2.2).
 """
 
 from __future__ import annotations
@@ -45,11 +45,7 @@ class Functions(NamedTuple):
 
 
 def rows_of_steps(steps: FrameSteps, functions: Functions, machine: MachineRegisters) -> RuleRows:
-    """Work out the rows of functions.
-
-    Args:
-        steps: each program's between a STEP_BEGIN and a STEP_END.
-    """
+    """Compute the rows of functions; each program's steps are between STEP_BEGIN and STEP_END."""
     sources = _Sources(steps, functions.initial)
     places = _locations(steps, functions)
     at = np.flatnonzero(np.isin(steps.action, _CHANGES_PLACE))
@@ -83,7 +79,7 @@ def _locations(steps: FrameSteps, functions: Functions) -> NDArray[np.int64]:
 
 
 class _Sources:
-    """Which step made a register what it is."""
+    """Finds the step that determined a register."""
 
     def __init__(self, steps: FrameSteps, initial: NDArray[np.int64]) -> None:
         self._steps = steps
@@ -103,19 +99,19 @@ class _Sources:
     def find(
         self, is_made: NDArray[np.bool_], at: NDArray[np.int64], register: int | None = None
     ) -> NDArray[np.int64]:
-        """Return the last step before each of `at` that made something, i64[n].
+        """Return the last effective step before each of `at`, i64[n].
 
         Args:
-            is_made: bool[k] whether a step makes it.
+            is_made: bool[k] whether a step is effective.
             at: i64[n] steps.
-            register: whose restoring to the CIE's state concerns it.
+            register: the register for which steps that restore the CIE's state count too.
         """
         points = self._restored
         target = self._remembered
         if register is not None:
             restore = np.flatnonzero(self._is_restore & (self._steps.register == register))
             initial = self._initial.take(self._steps.program.take(restore))
-            # A CIE that restores has nothing to restore to but what is before it.
+            # A CIE that restores can only restore the state before that step.
             points = np.concatenate((points, restore))
             target = np.concatenate((target, np.where(initial < restore, initial, restore - 1)))
         is_marked = is_made | self._is_begin
@@ -132,7 +128,7 @@ class _Sources:
 
 
 def _give_up_at(steps: FrameSteps, rows: NDArray[np.int64]) -> None:
-    """Let programs end at the first of these steps, with what is not known; in place."""
+    """End programs at the first of these steps with a STEP_UNKNOWN; in place."""
     first = np.full(int(steps.program[-1]) + 1, len(steps))
     np.minimum.at(first, steps.program.take(rows), rows)
     first = first.take(steps.program)
@@ -142,7 +138,7 @@ def _give_up_at(steps: FrameSteps, rows: NDArray[np.int64]) -> None:
 
 
 def _remembered(steps: FrameSteps) -> NDArray[np.int64]:
-    """Return the step that remembered what each STEP_RESTORE_STATE takes back, -1 for none."""
+    """Return the STEP_REMEMBER of each STEP_RESTORE_STATE, -1 for none."""
     rows = np.flatnonzero(np.isin(steps.action, (step.STEP_REMEMBER, step.STEP_RESTORE_STATE)))
     is_restore = steps.action.take(rows) == step.STEP_RESTORE_STATE
     depth = np.cumsum(np.where(is_restore, -1, 1)) + is_restore
@@ -162,7 +158,7 @@ def _remembered(steps: FrameSteps) -> NDArray[np.int64]:
 
 
 class SavedRegister(NamedTuple):
-    """How a register is saved at each row: SAVED_* u8[n], and bytes i64[n]."""
+    """The place of a saved register at each row: SAVED_* u8[n], and bytes i64[n]."""
 
     how: NDArray[np.uint8]
     value: NDArray[np.int64]
@@ -227,7 +223,7 @@ def _pack(
 
 
 def signal_rule(saved_sp: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rules of signal frames: bytes from sp to where the kernel saved the other sp."""
+    """Return rules of signal frames by the bytes from sp to the saved sp."""
     slot = rules.pack_slot(saved_sp, rules.CFA_BITS)
     return rules.KIND_SIGNAL << rules.KIND_SHIFT | slot << rules.CFA_SHIFT
 
@@ -238,7 +234,7 @@ def _pack_cfa(
     distance: NDArray[np.int64],
     machine: MachineRegisters,
 ) -> NDArray[np.int64]:
-    """Return the fields that say where the CFA is, i64[n]."""
+    """Return the fields of the CFA, i64[n]."""
     action, how = steps.action.take(base), steps.how.take(base)
     register, extra = steps.register.take(base), steps.extra.take(base)
     is_place = action == step.STEP_CFA_PLACE

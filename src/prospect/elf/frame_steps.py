@@ -1,16 +1,16 @@
-"""Call-frame programs → steps: what each operation does to the few registers that matter.
+"""Call-frame programs → steps: the effect of each operation on the few registers that matter.
 
-`decode_operations` cuts programs into `Operations`. How long an operation would be that begins at a
-byte is worked out for every byte at once; where operations do begin then takes one step each.
-`translate` makes `FrameSteps` of them, with the factors that their CIEs state: numbers are bytes,
-and a register is saved in one of six ways.
+`decode_operations` divides programs into `Operations`. For every byte at once, it computes the
+length of an operation that would begin there; it then takes one step for each operation.
+`translate` makes `FrameSteps` of them, with the factors of their CIEs: numbers are bytes, and a
+register is saved in one of six ways.
 
 `recognise` knows the few forms of expressions that occur: linkers write one for each kind of
 procedure linkage table, compilers one for frames that they align, the C library those of its signal
 trampoline, and hand-written assembly some that read the CFA from the stack.
 
-Defined by DWARF 5, 6.4.2 "Call Frame Instructions", 7.24, 2.5 "DWARF Expressions" and 7.7.1, LSB
-Core 5.0, 10.5.2 "DWARF CFI Extensions", and the DWARF for the Arm 64-bit Architecture.
+Source: DWARF 5, 6.4.2 "Call Frame Instructions", 7.24, 2.5 "DWARF Expressions" and 7.7.1; LSB Core
+5.0, 10.5.2 "DWARF CFI Extensions"; the DWARF for the Arm 64-bit Architecture.
 """
 
 from __future__ import annotations
@@ -45,59 +45,28 @@ DW_CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2C
 DW_CFA_AARCH64_NEGATE_RA_STATE = 0x2D  # elsewhere DW_CFA_GNU_window_save
 DW_CFA_GNU_ARGS_SIZE, DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2E, 0x2F
 UNKNOWN_OPERATION = 0x3F
-"""What `Operations.code` has where a program goes on with something that is not known."""
+"""The `Operations.code` of an unknown operation."""
 
 # Operands of an operation: numbers of variable length, then fixed bytes.
-_NUMBERS: dict[int, int] = {
-    **dict.fromkeys(
-        (
-            DW_CFA_OFFSET_EXTENDED,
-            DW_CFA_REGISTER,
-            DW_CFA_DEF_CFA,
-            DW_CFA_OFFSET_EXTENDED_SF,
-            DW_CFA_DEF_CFA_SF,
-            DW_CFA_VAL_OFFSET,
-            DW_CFA_VAL_OFFSET_SF,
-            DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED,
-        ),
-        2,
-    ),
-    **dict.fromkeys(
-        (
-            DW_CFA_RESTORE_EXTENDED,
-            DW_CFA_UNDEFINED,
-            DW_CFA_SAME_VALUE,
-            DW_CFA_DEF_CFA_REGISTER,
-            DW_CFA_DEF_CFA_OFFSET,
-            DW_CFA_DEF_CFA_OFFSET_SF,
-            DW_CFA_GNU_ARGS_SIZE,
-            DW_CFA_DEF_CFA_EXPRESSION,
-            DW_CFA_EXPRESSION,
-            DW_CFA_VAL_EXPRESSION,
-        ),
-        1,
-    ),
-    **dict.fromkeys(
-        (
-            DW_CFA_NOP,
-            DW_CFA_SET_LOC,
-            DW_CFA_ADVANCE_LOC1,
-            DW_CFA_ADVANCE_LOC2,
-            DW_CFA_ADVANCE_LOC4,
-            DW_CFA_REMEMBER_STATE,
-            DW_CFA_RESTORE_STATE,
-            DW_CFA_MIPS_ADVANCE_LOC8,
-            DW_CFA_AARCH64_NEGATE_RA_STATE_WITH_PC,
-            DW_CFA_AARCH64_NEGATE_RA_STATE,
-        ),
-        0,
-    ),
-}
-_FIXED_BYTES = {
-    DW_CFA_ADVANCE_LOC1: 1,
-    DW_CFA_ADVANCE_LOC2: 2,
-    DW_CFA_ADVANCE_LOC4: 4,
-    DW_CFA_MIPS_ADVANCE_LOC8: 8,
+_TWO_NUMBERS = (
+    *(DW_CFA_OFFSET_EXTENDED, DW_CFA_REGISTER, DW_CFA_DEF_CFA, DW_CFA_OFFSET_EXTENDED_SF),
+    *(DW_CFA_DEF_CFA_SF, DW_CFA_VAL_OFFSET, DW_CFA_VAL_OFFSET_SF),
+    DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED,
+)
+_ONE_NUMBER = (
+    *(DW_CFA_RESTORE_EXTENDED, DW_CFA_UNDEFINED, DW_CFA_SAME_VALUE, DW_CFA_DEF_CFA_REGISTER),
+    *(DW_CFA_DEF_CFA_OFFSET, DW_CFA_DEF_CFA_OFFSET_SF, DW_CFA_GNU_ARGS_SIZE),
+    *(DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION, DW_CFA_VAL_EXPRESSION),
+)
+_NO_NUMBER = (
+    *(DW_CFA_NOP, DW_CFA_SET_LOC, DW_CFA_ADVANCE_LOC1, DW_CFA_ADVANCE_LOC2, DW_CFA_ADVANCE_LOC4),
+    *(DW_CFA_REMEMBER_STATE, DW_CFA_RESTORE_STATE, DW_CFA_MIPS_ADVANCE_LOC8),
+    *(DW_CFA_AARCH64_NEGATE_RA_STATE_WITH_PC, DW_CFA_AARCH64_NEGATE_RA_STATE),
+)
+_NUMBERS = {
+    **dict.fromkeys(_TWO_NUMBERS, 2),
+    **dict.fromkeys(_ONE_NUMBER, 1),
+    **dict.fromkeys(_NO_NUMBER, 0),
 }
 _FIXED_FORMS = {
     DW_CFA_ADVANCE_LOC1: "<u1",
@@ -113,7 +82,7 @@ _LAST_IS_SIGNED = (
 )
 _WITH_BLOCK = (DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION, DW_CFA_VAL_EXPRESSION)
 _LAST_BLOCK_BYTES = 1 << 16
-# With fewer programs left than this, a step of all costs more than a step of each.
+# For fewer programs than this, a step of all costs more than a step of each.
 _FEW = 64
 
 _BREG0, _BREG31, _BREGX, _DEREF, _PLUS_UCONST = 0x70, 0x8F, 0x92, 0x06, 0x23
@@ -155,14 +124,14 @@ _ACTIONS[UNKNOWN_OPERATION] = STEP_UNKNOWN
 
 
 class Operations(Record, eq=False):
-    """The operations of many programs, one program behind the other.
+    """The operations of many programs, in the order of the programs.
 
     Attributes:
-        program: i64[k] which program.
-        code: u8[k] DW_CFA_*; of the three primary ones the upper two bits alone.
-        first: i64[k] the first operand: a register, an offset, or how far to advance.
-        second: i64[k] the second, if there are two; for expressions, where the block begins.
-        block_bytes: i64[k] the length of the expression; 0 for other operations.
+        program: the row of the program.
+        code: DW_CFA_*; the upper two bits alone of the three primary ones.
+        first: the first operand: a register, an offset, or how far to advance.
+        second: the second operand, if there are two; for expressions, the block's position.
+        block_bytes: the length of the expression; 0 for other operations.
     """
 
     program: NDArray[np.int64]
@@ -181,7 +150,7 @@ def decode_operations(
     end: NDArray[np.int64],
     address_encoding: NDArray[np.int64],
 ) -> Operations:
-    """Decode programs that lie behind each other in a section.
+    """Decode the programs of a section.
 
     Args:
         begin: i64[n] where programs begin, ascending.
@@ -189,8 +158,8 @@ def decode_operations(
         address_encoding: i64[n] DW_EH_PE_* of DW_CFA_set_loc's operand.
 
     Returns:
-        Their operations, without DW_CFA_nop. One that is not known, or does not end within its
-        program, is an `UNKNOWN_OPERATION`, and its program's last.
+        Their operations, without DW_CFA_nop. An operation that is unknown, or does not end within
+        its program, is an `UNKNOWN_OPERATION`, and its program's last.
     """
     none = np.zeros(0, np.int64)
     if not len(begin):
@@ -220,7 +189,7 @@ def _codes(first_byte: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
-    """Return the size of DW_CFA_set_loc's operand; 0 if programs differ in it."""
+    """Return the size of DW_CFA_set_loc's operand; 0 if it differs between programs."""
     sizes = {
         data.pointer_bytes if e & 0xF == 0 else {2: 2, 3: 4, 4: 8}.get(int(e) & 7, 0)
         for e in distinct(encoding).tolist()
@@ -229,18 +198,18 @@ def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
 
 
 def _following(octets: NDArray[np.uint8], set_loc_bytes: int) -> NDArray[np.int64]:
-    """Return for every byte where the operation that begins there would end, i64[b]."""
+    """Return the end of the operation that would begin at each byte, i64[b]."""
     count = len(octets)
     at = np.arange(count + 1)
-    # After a number of variable length that begins at each byte, or beyond the section.
+    # The end of a number of variable length that begins at each byte, or beyond the section.
     after = np.full(count + 2, count + 1, np.int64)
     ends = np.where(octets < 0x80, at[:-1] + 1, count + 1)
     after[:count] = np.minimum.accumulate(ends[::-1])[::-1]
     numbers, fixed = np.zeros(256, np.int64), np.zeros(256, np.int64)
     for code, many in _NUMBERS.items():
         numbers[code] = many
-    for code, size in _FIXED_BYTES.items():
-        fixed[code] = size
+    for code, form in _FIXED_FORMS.items():
+        fixed[code] = np.dtype(form).itemsize
     numbers[DW_CFA_OFFSET : DW_CFA_OFFSET + 64] = 1
     following = at[:-1] + 1 + fixed.take(octets)
     rows = np.flatnonzero(numbers.take(octets) > 0)
@@ -263,12 +232,12 @@ def _skip_blocks(
     count = len(octets)
     rows = np.flatnonzero(np.isin(octets, _WITH_BLOCK))
     length_at = np.where(octets.take(rows) == DW_CFA_DEF_CFA_EXPRESSION, rows + 1, following[rows])
-    behind = after.take(np.minimum(length_at, count + 1))
+    block_at = after.take(np.minimum(length_at, count + 1))
     low = octets.take(length_at, mode="clip").astype(np.int64)
     high = octets.take(length_at + 1, mode="clip").astype(np.int64)
     size = np.where(low < 0x80, low, (low & 0x7F) | high << 7)
-    size[(behind - length_at > 2) | (behind > count)] = _LAST_BLOCK_BYTES + count
-    following[rows] = behind + size
+    size[(block_at - length_at > 2) | (block_at > count)] = _LAST_BLOCK_BYTES + count
+    following[rows] = block_at + size
 
 
 def _walk(
@@ -276,7 +245,7 @@ def _walk(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where operations begin, i64[k], and of which program, by position in each."""
+    """Return the positions of operations, i64[k], and their programs, in the order of steps."""
     program = np.flatnonzero(begin < end)
     at = begin.take(program)
     positions, programs = [at], [program]
@@ -337,15 +306,15 @@ def _with_operands(
 
 
 class FrameSteps(Record, eq=False):
-    """Steps of programs, one program behind the other.
+    """Steps of programs, in the order of the programs.
 
     Attributes:
-        program: i64[k] which program.
-        action: u8[k] STEP_*.
-        register: i64[k] whose, by its DWARF number.
-        how: u8[k] SAVED_* of a STEP_SAVE, FORM_* of a STEP_CFA_PLACE.
-        value: i64[k] bytes: how far to advance, the CFA's distance, or where the register is saved.
-        extra: i64[k] of a STEP_CFA_PLACE, `PlaceForm.extra`.
+        program: the row of the program.
+        action: STEP_*.
+        register: its DWARF number.
+        how: SAVED_* of a STEP_SAVE, FORM_* of a STEP_CFA_PLACE.
+        value: bytes: how far to advance, the CFA's distance, or the distance of the saved register.
+        extra: `PlaceForm.extra` of a STEP_CFA_PLACE.
     """
 
     program: NDArray[np.int64]
@@ -368,7 +337,7 @@ def translate(
     """Translate operations into steps.
 
     Args:
-        data: the section that they were decoded from.
+        data: the section of the operations.
         operations: of many programs.
         factors: i64[n] of each program, for code and for data.
     """
@@ -399,7 +368,7 @@ def translate(
 def _place(
     data: EhData, operations: Operations, steps: FrameSteps, machine: MachineRegisters
 ) -> None:
-    """Fill in the steps that expressions make; there are few, and fewer that differ."""
+    """Fill in the steps of expressions; there are few, and most are equal."""
     is_place = np.isin(operations.code, (DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION))
     rows = np.flatnonzero(is_place & (operations.block_bytes <= LONGEST_EXPRESSION_BYTES))
     steps.how[operations.code == DW_CFA_DEF_CFA_EXPRESSION] = FORM_OTHER
@@ -425,9 +394,9 @@ def _place(
 
 
 class PlaceForm(NamedTuple):
-    """FORM_SUM: register + distance; FORM_DEREF: what is there, + extra.
+    """FORM_SUM: register + distance; FORM_DEREF: [register + distance] + extra.
 
-    FORM_PLT: register + distance, and 8 more where the lower 4 bits of pc are `extra` or above.
+    FORM_PLT: register + distance, and 8 more if the lower 4 bits of pc are `extra` or above.
     """
 
     form: int
@@ -440,7 +409,7 @@ OTHER = PlaceForm(FORM_OTHER)
 
 
 def recognise(expression: bytes) -> PlaceForm:
-    """Return the form of an expression, `OTHER` for one that is none of them."""
+    """Return the form of an expression, `OTHER` for an unknown one."""
     try:
         return _recognise(expression)
     except IndexError:

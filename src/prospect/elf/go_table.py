@@ -1,14 +1,14 @@
 """Go's own table of functions in an image, `.gopclntab` → its columns, stripped or not.
 
-The Go runtime needs the table for its own tracebacks, so no linker flag removes it. A header gives
-the offsets of five areas: names of functions, file numbers of compilation units, names of files,
-values by address (`GoValues`), and the functions. Code starts at an address that the runtime's
-moduledata has: its record begins with the address of the table.
+The Go runtime needs the table for its tracebacks, so no linker flag removes it. A header has the
+offsets of five areas: names of functions, file numbers of compilation units, names of files, values
+by address (`GoValues`), and the functions. The runtime's moduledata has the start address of the
+code; it begins with the address of the table.
 
 Source: ``debug/gosym/pclntab.go``, ``runtime/symtab.go``, ``runtime/runtime2.go`` and
 ``cmd/link/internal/ld/pcln.go`` of Go 1.16 to 1.27. The magic number changed with 1.16, 1.18 and
-1.20; Go 1.26 moved inlined calls into the table and no longer states where the code starts.
-Tables of Go before 1.16, which is out of support since 2021, are not read.
+1.20. Go 1.26 moved inlined calls into the table, and the header no longer has the start of the
+code. Tables of Go before 1.16, out of support since 2021, are not read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from prospect.elf.elf_limits import (
     MOST_LIST_BYTES,
     MOST_SEARCHED_SEGMENTS,
 )
-from prospect.elf.image import NO_ADDRESS
+from prospect.elf.image import NO_ADDRESS, whole_rows
 from prospect.elf.symbols import area_at, dynamic_entries
 from prospect.records import NamedTuple, Record
 
@@ -48,25 +48,25 @@ _TYPES = {
 
 
 class RelativeRelocations(Record, eq=False):
-    """Words that the loader fills in with addresses of the image itself.
+    """Words into which the loader writes addresses of the image itself.
 
     The file may have such an address in the word too, or only in the relocation.
     Source: System V gABI, "Relocation"; R_X86_64_RELATIVE and R_AARCH64_RELATIVE of the psABIs.
 
     Attributes:
-        place: u64[r] SVMA of each word, rising.
-        value: u64[r] the SVMA that it holds.
+        place: SVMA of each word, ascending.
+        value: the SVMA in it.
     """
 
     place: NDArray[np.uint64]
     value: NDArray[np.uint64]
 
     def applied(self, svma: NDArray[np.uint64], word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return words as the loader leaves them.
+        """Return words with the values that the loader writes.
 
         Args:
-            svma: u64[n] where they are.
-            word: u64[n] what the file has there.
+            svma: u64[n] their addresses.
+            word: u64[n] their values in the file.
         """
         if not len(self.place):
             return word
@@ -75,7 +75,7 @@ class RelativeRelocations(Record, eq=False):
         return np.where(is_filled, self.value.take(row, mode="clip"), word)
 
     def places_of(self, value: int) -> NDArray[np.uint64]:
-        """Return the words that hold an address, u64[k] SVMA."""
+        """Return the words with an address, u64[k] SVMA."""
         found: NDArray[np.uint64] = self.place[self.value == value]
         return found
 
@@ -84,8 +84,7 @@ def relative_relocations(image: ElfImage) -> RelativeRelocations:
     """Read the relative relocations of an image; none for 32-bit images."""
     entries = dynamic_entries(image) if image.is_64 and image.machine in _TYPES else {}
     area = area_at(image, entries.get(elf_layout.DT_RELA))[: entries.get(elf_layout.DT_RELASZ, 0)]
-    size = elf_layout.RELA_64.itemsize
-    table = np.frombuffer(area[: len(area) - len(area) % size], elf_layout.RELA_64)
+    table = whole_rows(area, elf_layout.RELA_64)
     if len(table):
         table = table[table["type"] == _TYPES[image.machine]]
     order = np.argsort(table["offset"], kind="stable")
@@ -101,14 +100,14 @@ WRITES_SP, ASSEMBLY = 2, 4
 """Bits of `GoTable.flags`: the function sets the stack pointer; it is assembly."""
 
 NO_DATA = -1
-# The second is of position-independent programs by Go before 1.26, whose table is relocated.
+# Position-independent programs by Go before 1.26 have the second one: their table is relocated.
 _SECTIONS = (b".gopclntab", b".data.rel.ro.gopclntab")
 _SIGNS = (b".go.buildinfo", b".note.go.buildid")
 _NOTE_OWNER, _NOTE_BUILD_ID = b"Go\0\0", 4
 _HEAD_BYTES = 8
-# Words of moduledata: the names' slice follows the table's address; then the start of the code.
+# Words of moduledata after the table's address: the names' slice, and the start of the code.
 _MODULE_NAMES, _MODULE_TEXT = 1, 22
-# `gofunc` was word 38 in Go 1.18, 40 from 1.20 on and 43 from 1.27 on: all words are tried.
+# `gofunc` is word 38 in Go 1.18, 40 from 1.20 on and 43 from 1.27 on: all words are tried.
 _MODULE_WORDS = 64
 _MODULE_BYTES = 8 * _MODULE_WORDS
 _FIRST_TREES_WORD = 30
@@ -121,11 +120,11 @@ class _Layout(NamedTuple):
 
     Attributes:
         has_text_word: whether the header has a word between the counts and the offsets.
-        is_relative: whether functions are at offsets of 4 bytes from the start of the code, and
-            their data at offsets from `gofunc`; else both are pointers.
-        has_start_line: whether a function states its first line.
-        tree_words, tree_name, tree_call: of an inlined call: its size, and where the offset of its
-            name and the address of the call are.
+        is_relative: whether functions have offsets of 4 bytes from the start of the code, and their
+            data offsets from `gofunc`; else both are pointers.
+        has_start_line: whether a function has its first line.
+        tree_words, tree_name, tree_call: the size of an inlined call, and the places of its name's
+            offset and of the address of the call.
     """
 
     has_text_word: bool
@@ -148,17 +147,15 @@ class GoTable(Record, eq=False):
 
     Attributes:
         version: GO_1_16, GO_1_18 or GO_1_20.
-        start: u64[f] SVMA of each function, strictly rising.
-        end: u64[f] SVMA of the first byte after.
+        start: SVMA of each function, strictly ascending.
+        end: SVMA of the first byte after.
         names: the text of function names, each ends with a NUL.
         files: the text of file names too.
-        units: u32[u] offsets in `files`, by compilation unit.
-        values: values by address.
-        words: u32[w] the area of functions.
-        record: i64[f] where in `words` the fields of each function begin, after its own start.
-        module: u64[m] first words of its moduledata, none if that was not found.
-        ranges: first and first byte after, in the file, of what all this was read from: the table,
-            and moduledata.
+        units: offsets in `files`, by compilation unit.
+        words: the area of functions.
+        record: the word at which the fields of each function begin, after its own start.
+        module: first words of its moduledata, none if that was not found.
+        ranges: begin and end in the file of the table and of moduledata.
     """
 
     image: ElfImage
@@ -179,7 +176,7 @@ class GoTable(Record, eq=False):
 
     @cached_property
     def name(self) -> NDArray[np.int64]:
-        """i64[f]: offset of each function's name in `names`, which may not reach so far."""
+        """i64[f]: offset of each function's name in `names`, which may be too short."""
         return self._field(slice(None), 0)
 
     def row_of(self, svma: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -190,7 +187,7 @@ class GoTable(Record, eq=False):
         return np.where((row >= 0) & (svma < self.end.take(np.maximum(row, 0))), row, -1)
 
     def rows_named(self, names: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Give the functions of some names, each with its name."""
+        """Yield the functions of some names, each with its name."""
         text = b"\0" + bytes(self.names)
         for name in names:
             at = text.find(b"\0" + name + b"\0")
@@ -198,30 +195,30 @@ class GoTable(Record, eq=False):
                 yield from ((row, name) for row in np.flatnonzero(self.name == at).tolist())
 
     def stack_depths(self, row: NDArray[np.int64] | slice) -> NDArray[np.int64]:
-        """Return where in `values` functions have the size of their frame, i64[r]; 0 for none."""
+        """Return the places in `values` of functions' frame sizes, i64[r]; 0 for none."""
         return self._field(row, 3)
 
     def file_numbers(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where in `values` functions have their files, i64[r]; 0 for none."""
+        """Return the places in `values` of functions' files, i64[r]; 0 for none."""
         return self._field(row, 4)
 
     def line_numbers(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where in `values` functions have their lines, i64[r]; 0 for none."""
+        """Return the places in `values` of functions' lines, i64[r]; 0 for none."""
         return self._field(row, 5)
 
     def unit(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where in `units` the files of functions begin, i64[r]."""
+        """Return the places in `units` of functions' files, i64[r]."""
         return self._field(row, 7)
 
     def inlined_calls(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where in `values` functions have the calls inlined at an address; 0 for none."""
+        """Return the places in `values` of functions' inlined calls by address; 0 for none."""
         count = self._field(row, 6)
         at = self.record.take(row) + self._first_data + _PCDATA_INLINED
         return np.where(count > _PCDATA_INLINED, self._word(at), 0)
 
     @property
     def flags(self) -> NDArray[np.int64]:
-        """Bits of each function, i64[f]; Go 1.16 has none."""
+        """Flags of each function, i64[f]; Go 1.16 has none."""
         return self._field(slice(None), self._first_data - 1) >> 8 & 0xFF
 
     def tree(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -237,8 +234,8 @@ class GoTable(Record, eq=False):
         """Read inlined calls.
 
         Args:
-            tree: i64[n] where each tree begins, SVMA.
-            index: i64[n] which of its calls, not negative.
+            tree: i64[n] the SVMA of each tree.
+            index: i64[n] the number of its call, not negative.
 
         Returns:
             i64[n] the offset of the name in `names`, NO_DATA if nothing can be read; and i64[n]
@@ -265,7 +262,7 @@ class GoTable(Record, eq=False):
         return 9 + _LAYOUTS[self.version].has_start_line
 
     def _tree_offset(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where functions state their inlined calls to be, i64[r]; NO_DATA for none."""
+        """Return the offsets of functions' inlined calls, i64[r]; NO_DATA for none."""
         pointers = self._field(row, self._first_data - 1) >> 24
         at = self._first_data + self._field(row, 6)
         if _LAYOUTS[self.version].is_relative:
@@ -283,7 +280,7 @@ class GoTable(Record, eq=False):
 
     @cached_property
     def _tree_base(self) -> int:
-        """The address that `_tree_offset` counts from; NO_DATA if none of moduledata's fits."""
+        """The base of `_tree_offset`; NO_DATA if none of moduledata's addresses fits."""
         if not _LAYOUTS[self.version].is_relative:
             return 0
         row = np.flatnonzero(self.inlined_calls(np.arange(len(self))))
@@ -324,8 +321,8 @@ class GoTable(Record, eq=False):
 def read_go_table(image: ElfImage) -> GoTable | None:
     """Find and read the table of an image; None if there is none that can be read.
 
-    It is found by the name of its section, else by its magic number in what is mapped: C linkers
-    merge the section, and headers of sections may be gone.
+    The name of its section leads to it, or else its magic number in the mapped segments: C linkers
+    merge the section, and section headers may be missing.
     """
     for offset, size in _places(image):
         table = _read_at(image, offset, size)
@@ -335,7 +332,7 @@ def read_go_table(image: ElfImage) -> GoTable | None:
 
 
 def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
-    """Give where tables may be: offset in the file, and bytes."""
+    """Yield possible places of tables: offset in the file, and bytes."""
     is_go = not len(image.sections)
     for name in _SECTIONS:
         row = image.find_section(name)
@@ -346,7 +343,7 @@ def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
     if not is_go or not image.has_note(_NOTE_OWNER, _NOTE_BUILD_ID):
         return
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
-    # Segments of a damaged image that overlap must not have the same bytes searched again.
+    # Overlapping segments of a damaged image do not have the same bytes searched again.
     left = len(image.data)
     for segment in loads[:MOST_SEARCHED_SEGMENTS]:
         begin = int(segment["offset"]) + (-int(segment["offset"])) % 8
@@ -365,7 +362,7 @@ def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
 
 
 def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
-    """Read a table; None if what is there is none."""
+    """Read a table; None if there is none at this place."""
     data = image.data[offset : offset + size]
     form = _LAYOUTS.get(int.from_bytes(data[:4], "little"))
     word_bytes = 8 if image.is_64 else 4
@@ -391,10 +388,12 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
     table = np.frombuffer(records, f"<u{kept_bytes}", 2 * functions + 1)
     entry, at = table[::2].astype(np.uint64), table[1::2].astype(np.int64)
     relocations = relative_relocations(image)
-    module = _find_module(image, relocations, svma, areas[0])
+    module, module_offset = _find_module(image, relocations, svma, areas[0])
     if form.is_relative:
-        text = _text_start(image, module.words, header[2])
-        entry = entry + np.uint64(text)
+        row = image.find_section(b".text")
+        section = int(image.sections[row]["addr"]) if row >= 0 else 0
+        text = module[_MODULE_TEXT] if len(module) else np.uint64(header[2] or section)
+        entry = entry + text
     else:
         begin = np.uint64((svma + areas[-1]) % 2**64)
         entry = relocations.applied(
@@ -411,21 +410,21 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
         end=np.append(entry.take(kept)[1:], entry[-1]),
         names=names,
         files=files,
-        units=np.frombuffer(units[: len(units) & ~3], "<u4"),
+        units=whole_rows(units, "<u4"),
         values=GoValues(np.frombuffer(values, np.uint8), quantum),
-        words=np.frombuffer(records[: len(records) & ~3], "<u4"),
+        words=whole_rows(records, "<u4"),
         record=(at.take(kept) >> 2) + skipped,
-        module=module.words,
-        ranges=((offset, offset + len(data)), (module.offset, module.offset + _MODULE_BYTES)),
+        module=module,
+        ranges=((offset, offset + len(data)), (module_offset, module_offset + _MODULE_BYTES)),
     )
 
 
 def _sound(
     image: ElfImage, entry: NDArray[np.uint64], at: NDArray[np.int64], size: int
 ) -> NDArray[np.int64]:
-    """Return the rows of functions that begin above all before them and have a record, i64[k].
+    """Return the rows of functions in ascending order that have a record, i64[k].
 
-    None if they are not in the image's code: then they would have wrong names.
+    None if they are not in the image's code: they would have wrong names.
     """
     reached = np.maximum.accumulate(np.append(np.uint64(0), entry[:-1]))[: len(at)]
     kept = np.flatnonzero((entry[:-1] > reached) & (at >= 0) & (at < size) & (at & 3 == 0))
@@ -438,20 +437,13 @@ def _sound(
     return kept if inside.any() else kept[:0]
 
 
-class _Module(NamedTuple):
-    """The first words of moduledata, u64[m], relocated, and where in the file they are."""
-
-    words: NDArray[np.uint64]
-    offset: int
-
-
 def _find_module(
     image: ElfImage, relocations: RelativeRelocations, table: int, names: int
-) -> _Module:
-    """Return moduledata, without words if it is not there.
+) -> tuple[NDArray[np.uint64], int]:
+    """Return the first words of moduledata, relocated, and their offset; no words if not found.
 
-    In writable memory it begins with the table's address (SVMA) and then that of its names, which
-    are at `names` in the table.
+    It is in writable memory and begins with the table's address (SVMA) and then that of its names,
+    which are at `names` in the table.
     """
     word_bytes = 8 if image.is_64 else 4
     starts = relocations.places_of(table)[:MOST_CANDIDATES]
@@ -471,7 +463,7 @@ def _find_module(
     distance = np.arange(_MODULE_WORDS, dtype=np.uint64) * np.uint64(word_bytes)
     for start in starts[:MOST_CANDIDATES]:
         offset = image.offset_of_svma(start + distance)
-        # As much of it as is in one segment, and in the file.
+        # The part of it that is in one segment, and in the file.
         stops = np.flatnonzero(offset != offset[0] + distance)
         known = int(stops[0]) if len(stops) else _MODULE_WORDS
         begin = int(offset[0])
@@ -481,26 +473,16 @@ def _find_module(
         stated = np.frombuffer(image.data, f"<u{word_bytes}", known, begin).astype(np.uint64)
         module = relocations.applied(start + distance[:known], stated)
         if int(module[_MODULE_NAMES]) == table + names:
-            return _Module(module, begin)
-    return _Module(np.zeros(0, np.uint64), 0)
-
-
-def _text_start(image: ElfImage, module: NDArray[np.uint64], stated: int) -> int:
-    """Return the address that functions count from: the runtime's, the header's or `.text`."""
-    if len(module):
-        return int(module[_MODULE_TEXT])
-    row = image.find_section(b".text")
-    return stated or (int(image.sections[row]["addr"]) if row >= 0 else 0)
+            return module, begin
+    return np.zeros(0, np.uint64), 0
 
 
 # Values that change with the address in a function, as Go's linker packs them.
 #
-# A list has pairs of numbers in LEB128: how much the value differs from the one before, signed by
-# zigzag, and for how many instructions it holds. It begins with -1 at the function's start and
-# ends with a difference of 0; only the first difference may be 0 itself. Source:
-# ``runtime/symtab.go`` pcvalue() and step(), Go 1.16 to 1.27.
-
-
+# A list has pairs of numbers in LEB128: the difference from the value before, signed by zigzag, and
+# the number of instructions for which the value holds. The first value is a difference from -1. A
+# difference of 0 ends the list, unless it is the first. Source: ``runtime/symtab.go`` pcvalue() and
+# step(), Go 1.16 to 1.27.
 _PIECE = 1 << 20
 
 
@@ -508,21 +490,21 @@ class GoValues(Record, eq=False):
     """All lists of an image.
 
     Attributes:
-        content: u8[b]; what is beyond `MOST_CONTENT_BYTES` is not read.
-        quantum: bytes of the smallest instruction, in which distances count.
+        content: read up to `MOST_CONTENT_BYTES`.
+        quantum: bytes of the smallest instruction, the unit of distances.
     """
 
     content: NDArray[np.uint8]
     quantum: int
 
     def unpacked(self, lists: NDArray[np.int64]) -> ValueLists:
-        """Read lists, `MOST_LIST_BYTES` of them; what is beyond has no values.
+        """Read lists up to `MOST_LIST_BYTES`; further ones have no values.
 
         Args:
-            lists: i64[n] where they begin, in any order; there is none at 0, or outside.
+            lists: i64[n] where they begin, in any order; none begins at 0, or outside.
         """
         begin = distinct(lists.clip(0, min(len(self.content), MOST_CONTENT_BYTES)))
-        # Lists are disjoint, so that one without an end costs no more than all bytes once.
+        # Lists are disjoint, so one without an end costs at most all bytes once.
         end = np.minimum(self._ends(begin), np.append(begin[1:], len(self.content)))
         length = np.where(begin > 0, end - begin, 0)
         length = np.minimum(length, (MOST_LIST_BYTES - np.cumsum(length) + length).clip(0))
@@ -536,7 +518,7 @@ class GoValues(Record, eq=False):
         return ValueLists(begin, np.arange(len(begin)).repeat(pairs), stop, value)
 
     def _ends(self, begin: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where the zero is that ends each list; the end of all if there is none."""
+        """Return the place of the zero that ends each list, or else the end of all."""
         zeros = self._zeros
         row = np.searchsorted(zeros, (begin + 1).astype(np.uint32))
         if not len(zeros):
@@ -554,12 +536,12 @@ class GoValues(Record, eq=False):
 
 
 class ValueLists(Record, eq=False):
-    """Values of several lists, one list after another.
+    """Values of several lists, concatenated.
 
     Attributes:
-        begin: i64[n] where the lists begin in the image's, rising.
-        row: i64[m] which list each value is of, rising.
-        stop: i64[m] distance from the function's start of the first byte that does not have it.
+        begin: i64[n] the lists' places in `GoValues.content`, ascending.
+        row: i64[m] the list of each value, ascending.
+        stop: i64[m] distance from the function's start to the first byte after the value's.
         value: i64[m].
     """
 
@@ -570,13 +552,13 @@ class ValueLists(Record, eq=False):
 
     @property
     def start(self) -> NDArray[np.int64]:
-        """i64[m]: the distance of the first byte that has the value."""
+        """i64[m]: the distance of the value's first byte."""
         before = np.append(0, self.stop[:-1])[: len(self.stop)]
         is_first = np.diff(self.row, prepend=-1) != 0
         return np.where(is_first, 0, before)
 
     def rows_of(self, lists: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each list by where it begins, i64[k]; -1 for one that was not read."""
+        """Return the row of each list by its place, i64[k]; -1 for one that was not read."""
         row = np.searchsorted(self.begin, lists)
         return np.where(np.append(self.begin, -1).take(row) == lists, row, -1)
 
@@ -584,8 +566,8 @@ class ValueLists(Record, eq=False):
         """Return the value at each address, i64[k]; -1 if its list has none.
 
         Args:
-            lists: i64[k] where each one's list begins.
-            distance: i64[k] from the start of the function, in bytes.
+            lists: i64[k] the place of each one's list.
+            distance: i64[k] bytes from the start of the function.
         """
         row = self.rows_of(lists)
         key = row.clip(0) << 32 | distance.clip(0, LONGEST_DISTANCE)
@@ -602,15 +584,13 @@ class ValueLists(Record, eq=False):
 def _numbers(
     octets: NDArray[np.uint8], length: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Decode the numbers of lists: i64[k], and i64[n] how many each of the n lists has.
+    """Decode the numbers of concatenated lists, i64[k]; also return the size of each list, i64[n].
 
-    Args:
-        octets: u8[b] all lists, one after another.
-        length: i64[n] bytes of each.
+    `length` i64[n] is the bytes of each list.
     """
     end = np.cumsum(length)
     is_last = octets < 0x80
-    is_last[end[length > 0] - 1] = True  # no number goes on in the next list
+    is_last[end[length > 0] - 1] = True  # no number continues in the next list
     last = np.flatnonzero(is_last)
     first = np.append(-1, last[:-1])[: len(last)] + 1
     number = octets.take(first).astype(np.int64) & 0x7F

@@ -1,19 +1,18 @@
-"""Bytes of an ELF file → its headers, checked against the bytes that are there.
+"""Bytes of an ELF file → its headers, checked against the size of the file.
 
-The whole file is in a buffer; nothing is opened here, and nothing is copied.
-Defined by the System V gABI, "Object Files" and "Program Loading". Three kinds of number are kept
-apart: an offset in the file, an SVMA (the address that the image states for itself), and an AVMA
-(where it was in a process), which this room never has.
+The whole file is in a buffer; nothing is opened or copied here. There are three kinds of addresses:
+an offset in the file, an SVMA (the address that the image states for itself), and an AVMA (the
+address in a process), which this room never has.
 
-Notes have the build id, .gnu_debuglink the name of the debug file. Defined by the gABI, "Note
-Section", and by the GDB manual, "Debugging Information in Separate Files".
+Source: System V gABI, "Object Files", "Program Loading" and "Note Section" (build id); the GDB
+manual, "Debugging Information in Separate Files" (.gnu_debuglink).
 """
 
 from __future__ import annotations
 
 import struct
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_ADDRESS = 2**64 - 1
-"""What `svma_of_offset` and `offset_of_svma` give where no segment covers."""
+"""The result of `svma_of_offset` and `offset_of_svma` if no segment contains the address."""
 
 _NOTE_HEADER = struct.Struct("<III")
 
@@ -47,10 +46,10 @@ class ElfImage(Record, eq=False):
         is_64: whether its class is ELFCLASS64.
         type: ET_*.
         machine: EM_*.
-        segments: `layout.PHDR_64[p]`, of 32-bit images widened; empty if damaged or none.
-        sections: `layout.SHDR_64[s]`, as `segments`.
+        segments: PHDR_64, also for 32-bit images; empty if damaged or none.
+        sections: SHDR_64, also for 32-bit images; empty if damaged or none.
         section_names: the section header string table.
-        damage: sentences about what could not be read, empty for a whole file.
+        damage: sentences about missing parts, empty for a whole file.
     """
 
     data: memoryview
@@ -64,13 +63,9 @@ class ElfImage(Record, eq=False):
 
     @classmethod
     def parse(cls, buffer: bytes | bytearray | memoryview) -> ElfImage:
-        """Read the headers of an ELF file.
+        """Read the headers of a whole ELF file.
 
-        Args:
-            buffer: the whole file; anything that a memoryview can be taken of.
-
-        Returns:
-            The image. Header tables that do not fit the file are left empty and named in `damage`.
+        Header tables beyond the end of the file are empty and named in `damage`.
 
         Raises:
             ElfError: not ELF, cut off within the first header, or big-endian.
@@ -82,8 +77,15 @@ class ElfImage(Record, eq=False):
             raise ElfError("ELF file is cut off within its header; restore the whole file")
         header = np.frombuffer(data, header_type, 1)[0]
         damage: list[str] = []
-        sections = _read_sections(data, header, is_64=is_64, damage=damage)
-        segments = _read_segments(data, header, sections, is_64=is_64, damage=damage)
+        sections = _read_headers(data, header, "sh", damage)
+        segments = _read_headers(data, header, "ph", damage, sections)
+        names = int(header["shstrndx"])
+        if names == elf_layout.SHN_XINDEX and len(sections):
+            names = int(sections[0]["link"])
+        section_names = data[:0]
+        if 0 < names < len(sections):
+            offset, size = int(sections[names]["offset"]), int(sections[names]["size"])
+            section_names = _slice(data, offset, size)
         return cls(
             data=data,
             is_64=is_64,
@@ -91,7 +93,7 @@ class ElfImage(Record, eq=False):
             machine=int(header["machine"]),
             segments=segments,
             sections=sections,
-            section_names=_section_names(data, header, sections),
+            section_names=section_names,
             damage=tuple(damage),
         )
 
@@ -115,7 +117,7 @@ class ElfImage(Record, eq=False):
         return rows
 
     def section_data(self, row: int) -> memoryview:
-        """Return a section's bytes: none where it has none, or the file does not hold them all."""
+        """Return a section's bytes: none if it has none, or the file does not have all of them."""
         if not 0 <= row < len(self.sections):
             return self.data[:0]
         section = self.sections[row]
@@ -136,15 +138,21 @@ class ElfImage(Record, eq=False):
 
     @cached_property
     def debug_link(self) -> DebugLink | None:
-        """What .gnu_debuglink says of the separate debug file, None if nothing readable."""
-        return parse_debug_link(bytes(self.section_data(self.find_section(b".gnu_debuglink"))))
+        """The separate debug file in .gnu_debuglink; None for no plain name, or no checksum."""
+        section = bytes(self.section_data(self.find_section(b".gnu_debuglink")))
+        name, _, _ = section.partition(b"\0")
+        checksum = _align(len(name) + 1)
+        # The name is joined to directories: it must not lead out of them.
+        if name in {b"", b".", b".."} or b"/" in name or checksum + 4 > len(section):
+            return None
+        return DebugLink(name, int.from_bytes(section[checksum : checksum + 4], "little"))
 
     def has_note(self, owner: bytes, kind: int) -> bool:
         """Return whether a segment of notes has a note of this owner, with its NULs, and kind."""
         return find_note(self._notes(), owner, kind) is not None
 
     def without_contents(self) -> ElfImage:
-        """Return an image that has its build id and its addresses, and nothing of the file."""
+        """Return an image with the build id and the addresses, without the file's bytes."""
         nothing = memoryview(b"")
         kept = replace(
             self,
@@ -153,20 +161,20 @@ class ElfImage(Record, eq=False):
             sections=self.sections[:0].copy(),
             section_names=nothing,
         )
-        vars(kept)["build_id"] = self.build_id  # as if it had been read from the file already
+        vars(kept)["build_id"] = self.build_id  # of the cached property
         return kept
 
     def svma_of_offset(self, offset: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Turn offsets in the file into SVMAs.
 
         Returns:
-            u64[n], `NO_ADDRESS` if no PT_LOAD holds the offset. If several do, an executable
+            u64[n], `NO_ADDRESS` if no PT_LOAD contains the offset. If several do, an executable
             one wins, then the one that starts last.
         """
         return self._convert(offset, "offset", "vaddr")
 
     def offset_of_svma(self, svma: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Turn SVMAs into offsets in the file; `svma_of_offset` the other way round."""
+        """Turn SVMAs into offsets in the file, as `svma_of_offset` in reverse."""
         return self._convert(svma, "vaddr", "offset")
 
     def _convert(self, value: NDArray[np.uint64], source: str, target: str) -> NDArray[np.uint64]:
@@ -191,7 +199,7 @@ class ElfImage(Record, eq=False):
         return loads[~executable], loads[executable]
 
     def _notes(self) -> Iterator[memoryview]:
-        """Give every area of notes: segments first, since a stripped image may lack sections."""
+        """Yield every area of notes: segments first, since a stripped image may lack sections."""
         notes = self.segments[self.segments["type"] == elf_layout.PT_NOTE]
         for segment in notes[:MOST_NOTE_SEGMENTS]:
             yield _slice(self.data, int(segment["offset"]), int(segment["filesz"]))
@@ -199,7 +207,7 @@ class ElfImage(Record, eq=False):
 
 
 def _check_ident(ident: bytes) -> bool:
-    """Return whether the class is 64 bits; raise for what is not little-endian ELF."""
+    """Return whether the class is 64 bits; raise ElfError unless it is little-endian ELF."""
     if ident[:4] != elf_layout.ELFMAG or len(ident) < 16:
         raise ElfError("not an ELF file")
     if ident[5] == elf_layout.ELFDATA2MSB:
@@ -212,64 +220,44 @@ def _check_ident(ident: bytes) -> bool:
     return ident[4] == elf_layout.ELFCLASS64
 
 
-def _read_sections(
-    data: memoryview, header: np.void, *, is_64: bool, damage: list[str]
-) -> NDArray[np.void]:
-    wide = elf_layout.SHDR_64
-    stored = wide if is_64 else elf_layout.SHDR_32
-    offset, count = int(header["shoff"]), int(header["shnum"])
-    if offset and not count:
-        # gABI, "ELF Header": a number that does not fit is in the first section's sh_size.
-        first = _read_table(data, offset, 1, stored, wide)
-        count = int(first[0]["size"]) if len(first) else 1
-    if not offset or not count:
-        return np.zeros(0, wide)
-    if int(header["shentsize"]) != stored.itemsize:
-        damage.append("section headers have an unknown size")
-        return np.zeros(0, wide)
-    table = _read_table(data, offset, count, stored, wide)
-    if not len(table):
-        damage.append("section headers lie outside the file")
-    return table
+_HEADERS = {
+    "sh": ("section", elf_layout.SHDR_32, elf_layout.SHDR_64),
+    "ph": ("program", elf_layout.PHDR_32, elf_layout.PHDR_64),
+}
 
 
-def _read_segments(
+def _read_headers(
     data: memoryview,
     header: np.void,
-    sections: NDArray[np.void],
-    *,
-    is_64: bool,
+    prefix: str,
     damage: list[str],
+    sections: NDArray[np.void] | None = None,
 ) -> NDArray[np.void]:
-    wide = elf_layout.PHDR_64
-    stored = wide if is_64 else elf_layout.PHDR_32
-    offset, count = int(header["phoff"]), int(header["phnum"])
-    if count == elf_layout.PN_XNUM and len(sections):
+    """Read section or program headers, "sh" or "ph"; the latter need the sections."""
+    kind, narrow, wide = _HEADERS[prefix]
+    stored = wide if header.dtype == elf_layout.EHDR_64 else narrow
+    offset, count = int(header[f"{prefix}off"]), int(header[f"{prefix}num"])
+    # gABI, "ELF Header": a number that does not fit is in the first section header.
+    if sections is None and offset and not count:
+        first = _read_table(data, offset, 1, stored, wide)
+        count = int(first[0]["size"]) if len(first) else 1
+    elif sections is not None and len(sections) and count == elf_layout.PN_XNUM:
         count = int(sections[0]["info"])
     if not offset or not count:
         return np.zeros(0, wide)
-    if int(header["phentsize"]) != stored.itemsize:
-        damage.append("program headers have an unknown size")
+    if int(header[f"{prefix}entsize"]) != stored.itemsize:
+        damage.append(f"{kind} headers have an unknown size")
         return np.zeros(0, wide)
     table = _read_table(data, offset, count, stored, wide)
     if not len(table):
-        damage.append("program headers lie outside the file")
+        damage.append(f"{kind} headers lie outside the file")
     return table
-
-
-def _section_names(data: memoryview, header: np.void, sections: NDArray[np.void]) -> memoryview:
-    row = int(header["shstrndx"])
-    if row == elf_layout.SHN_XINDEX and len(sections):
-        row = int(sections[0]["link"])
-    if not 0 < row < len(sections):
-        return data[:0]
-    return _slice(data, int(sections[row]["offset"]), int(sections[row]["size"]))
 
 
 def _read_table(
     data: memoryview, offset: int, count: int, stored: np.dtype[np.void], wide: np.dtype[np.void]
 ) -> NDArray[np.void]:
-    """Read `count` structures and widen their fields; none where they do not fit the file."""
+    """Read `count` structures and widen their fields; none if they are beyond the file's end."""
     area = _slice(data, offset, count * stored.itemsize)
     table = np.frombuffer(area, stored)
     if stored == wide:
@@ -281,8 +269,14 @@ def _read_table(
 
 
 def _slice(data: memoryview, offset: int, size: int) -> memoryview:
-    """Return part of the file, nothing if the file does not hold all of it."""
+    """Return part of the file, nothing if the file does not have all of it."""
     return data[offset : offset + size] if offset + size <= len(data) else data[:0]
+
+
+def whole_rows(data: memoryview, kind: np.dtype[np.void] | str) -> NDArray[Any]:
+    """Return the structures of a numpy type in some bytes; ignore a cut one at the end."""
+    size = np.dtype(kind).itemsize
+    return np.frombuffer(data[: len(data) - len(data) % size], kind)
 
 
 class DebugLink(NamedTuple):
@@ -319,16 +313,6 @@ def find_note(areas: Iterable[memoryview], owner: bytes, kind: int) -> memoryvie
                 return area[content : content + size]
             position = content + _align(size)
     return None
-
-
-def parse_debug_link(section: bytes) -> DebugLink | None:
-    """Read .gnu_debuglink; None if it names no plain file or has no checksum."""
-    name, _, _ = section.partition(b"\0")
-    checksum = _align(len(name) + 1)
-    # The name is joined to directories: it must not lead out of them.
-    if name in {b"", b".", b".."} or b"/" in name or checksum + 4 > len(section):
-        return None
-    return DebugLink(name, int.from_bytes(section[checksum : checksum + 4], "little"))
 
 
 def _align(size: int) -> int:

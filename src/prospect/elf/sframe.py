@@ -1,12 +1,11 @@
 """Functions and frames of an image, by its .sframe section.
 
-SFrame has for each address where the CFA, the return address and the frame register are: what a row
-of call-frame information has, without a program that makes it. The assembler writes it (``gas
---gsframe``), and the linker joins it into one section, with or without .eh_frame.
+For each address, SFrame has the places of the CFA, the return address and the frame register, like
+a row of call-frame information, but without a program. The assembler writes it (``gas --gsframe``),
+and the linker joins it into one section, with or without .eh_frame.
 
-An FDE has the addresses of a function, an FRE is one row of it. Rows have as many words as they
-need, so each row begins where the one before it ends: all of them are found first, and then decoded
-at once.
+An FDE has the addresses of a function, an FRE is one row of it. Rows have different lengths, and
+each begins where the last one ends. So all are found first, and then decoded at once.
 
 Source: "The SFrame Format", version 3 (binutils 2.46), and its versions 1 and 2 (binutils 2.40,
 2.41).
@@ -51,7 +50,7 @@ _V1, _V2, _V3 = 1, 2, 3
 _FDE_BYTES = {_V1: 17, _V2: 20, _V3: 16}
 _ATTRIBUTE_BYTES = 5  # of version 3: before the rows of each function
 _REPEATS, _IS_SIGNAL = 0x10, 0x80
-# Version 1 has no field for it. Entries of a procedure linkage table are that long.
+# The size of entries of a procedure linkage table, for version 1, which has no field for it.
 _REPEATED_BYTES = 16
 _SHORTEST_ROW_BYTES = 2
 _DEFAULT, _FLEXIBLE = 0, 1
@@ -65,24 +64,24 @@ _BYTES_OF_WORDS = [
 # A control word: the register's DWARF number is above the lowest three bits.
 _BY_REGISTER, _IS_READ, _REGISTER_SHIFT = 1, 2, 3
 _LAST_ADDRESS = 1 << 62
-# Rows are decoded in pieces of about this many: what they become stays in the cache.
+# Rows are decoded in pieces of this many: the results stay in the cache.
 _PIECE_ROWS = 1 << 15
 
 
 class SframeTable(Record, eq=False):
-    """The functions of a .sframe section by rising address.
+    """The functions of a .sframe section in address order.
 
     Attributes:
-        fixed_fp: bytes from the CFA to the saved frame register, 0 if rows say it.
-        fixed_return: the same of the return address.
-        start: u64[n] SVMA of the first instruction.
-        end: u64[n] SVMA of the first byte after, not beyond the next `start`.
-        first: i64[n] offset of the first row in the section.
-        count: i64[n] number of rows.
-        address_bytes: i64[n] bytes of the addresses in rows.
-        form: i64[n] _DEFAULT or _FLEXIBLE; others are not known.
-        repeated: i64[n] bytes of code after which the rows hold again, 0 if they do not.
-        is_signal: bool[n] whether the kernel pushed the frame.
+        fixed_fp: bytes from the CFA to the saved frame register, 0 if rows have them.
+        fixed_return: the same for the return address.
+        start: SVMA of the first instruction.
+        end: SVMA of the first byte after, not beyond the next `start`.
+        first: offset of the first row in the section.
+        count: number of rows.
+        address_bytes: bytes of the addresses in rows.
+        form: _DEFAULT or _FLEXIBLE; others are unknown.
+        repeated: bytes of code after which the rows hold again, 0 if they do not.
+        is_signal: whether the kernel pushed the frame.
     """
 
     data: EhData
@@ -130,7 +129,7 @@ def read_sframe(image: ElfImage) -> SframeTable | None:
     kept = kept[(first.take(kept) <= len(data)) & ((count.take(kept) > 0) | (version == _V3))]
     kept = kept.take(np.argsort(start.take(kept), kind="stable"))
     start, info = start.take(kept), info.take(kept)
-    # If functions overlap, the one that begins later holds.
+    # If functions overlap, the later one holds.
     following = np.append(start, _LAST_ADDRESS).take(np.searchsorted(start, start, side="right"))
     end = np.minimum(start + length.take(kept), following)
     table = SframeTable(
@@ -152,11 +151,11 @@ def read_sframe(image: ElfImage) -> SframeTable | None:
 def sframe_rows(
     table: SframeTable, machine: MachineRegisters
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Work out the rules of all functions.
+    """Compute the rules of all functions.
 
     Returns:
-        u64[r] SVMAs from which on a rule holds, in no order; of equal ones the last counts. i64[r]
-        the rules.
+        u64[r] SVMAs from which on a rule holds, unordered, of which the last of equal ones counts;
+        i64[r] the rules.
     """
     at, count = _find_rows(table)
     outermost = np.flatnonzero((table.count == 0) & (table.form == _DEFAULT))
@@ -183,11 +182,11 @@ def _find_rows(table: SframeTable) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
     Returns:
         i64[r] offsets in the section, function by function, and i64[n] the number of each; 0 for a
-        function whose rows the section does not hold.
+        function whose rows are not all in the section.
     """
     content, size = table.data.content, len(table.data)
     found, counts = array("q"), array("q", bytes(8 * len(table)))
-    # Any number of functions may name the same rows.
+    # Any number of functions may refer to the same rows.
     left = min(MOST_SFRAME_ROWS, size // _SHORTEST_ROW_BYTES)
     columns = (table.first.tolist(), table.count.tolist(), table.address_bytes.tolist())
     for function, (first, count, address_bytes) in enumerate(zip(*columns, strict=True)):
@@ -209,7 +208,7 @@ def _find_rows(table: SframeTable) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _copies(table: SframeTable, count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how often the rows of each function are to be laid over its code, i64[n]."""
+    """Return how often the rows of each function repeat over its code, i64[n]."""
     size = (table.end - table.start).view(np.int64)
     copies = np.where(table.repeated > 0, -(-size // np.maximum(table.repeated, 1)), 0)
     is_few = np.cumsum(copies * count) <= MOST_REPEATED_ROWS
@@ -222,7 +221,7 @@ def _places(
     function: NDArray[np.int64],
     copies: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return from where on rows hold, u64[p] SVMA, and which row it is at each, i64[p]."""
+    """Return the SVMAs from which on rows hold, u64[p], and the row at each, i64[p]."""
     row = np.arange(len(copies)).repeat(copies)
     repeated = table.repeated.take(function).take(row)
     distance = address.take(row) + repeated * segments(np.zeros(len(copies), np.int64), copies)
@@ -233,20 +232,20 @@ def _places(
 
 
 class _Place(NamedTuple):
-    """How something is found, by row: a control word, 0 if nothing is known, and a distance."""
+    """The place of a register or of the CFA: a control word, 0 if unknown, and a distance."""
 
     control: NDArray[np.int64]
     distance: NDArray[np.int64]
 
     def or_fixed(self, distance: int) -> _Place:
-        """Return a distance from the CFA where the table has none, unless that is 0."""
+        """Replace unknown places by a distance from the CFA, unless that is 0."""
         is_fixed = (self.control == 0) & (distance != 0)
         return _Place(
             np.where(is_fixed, _IS_READ, self.control), np.where(is_fixed, distance, self.distance)
         )
 
     def register(self, machine: MachineRegisters) -> SavedRegister:
-        """Return how a register is saved that is found so."""
+        """Return the place as that of a saved register."""
         how = np.full(len(self.control), step.SAVED_LOST, np.uint8)
         how[self.control == 0] = step.SAVED_SAME
         how[self.control & (_BY_REGISTER | _IS_READ) == _IS_READ] = step.SAVED_AT_CFA
@@ -262,8 +261,8 @@ class _Rows(NamedTuple):
     """Some rows; columns by row.
 
     Attributes:
-        address: bytes from the beginning of the function or of what is repeated.
-        is_known: bool[r] whether the form of the function is known.
+        address: bytes from the start of the function or of the repetition.
+        is_known: whether the form of the function is known.
         places: of the CFA, the return address and the frame register.
     """
 
@@ -308,9 +307,9 @@ def _read_rows(
 def _default_places(
     word: NDArray[np.int64], info: NDArray[np.int64], machine: MachineRegisters
 ) -> _Places:
-    """Say what distances mean: of the CFA, of the return address on arm64, of the frame register.
+    """Return the places of the CFA, on arm64 of the return address, and of the frame register.
 
-    Nothing is saved at the CFA itself, so 0 is as good as none.
+    Nothing is saved at the CFA itself, so 0 means none.
     """
     base = np.where(info & 1, machine.sp, machine.fp)
     saved = word[1:3] if machine.return_slot == 0 else np.stack((np.zeros_like(base), word[1]))
@@ -319,7 +318,7 @@ def _default_places(
 
 
 def _flexible_places(word: NDArray[np.int64], mask: NDArray[np.int64]) -> _Places:
-    """Take words in pairs of a control word, which has no sign, and a distance.
+    """Return the places of words in pairs of an unsigned control word and a distance.
 
     A control word of 0 for the return address has no distance.
     """
@@ -346,7 +345,7 @@ def _pack(places: _Places, machine: MachineRegisters) -> NDArray[np.int64]:
     is_form &= (cfa.control & _BY_REGISTER != 0) & (register < 32)
     saved = returns.register(machine)
     if machine.return_slot:
-        # The value of rbx is not known. Frames that are found by it end there.
+        # The value of rbx is unknown, so chains end at frames that need it.
         second = np.full(len(register), rules.RULE_LOST << rules.SECOND_BITS)
         is_form &= (saved.how == step.SAVED_AT_CFA) & (saved.value == 8 * machine.return_slot)
     else:

@@ -1,17 +1,17 @@
 """Symbol tables of an image → their columns, by its sections or as the loader finds them.
 
-The columns are strided views of the file if its class is 64 bits; nothing is copied but the section
-indexes. An image without section headers gets a section for each executable segment, and its
-dynamic symbols are sorted into these. Nothing states how many symbols there are but the hash
-tables, in which each has a place. Defined by the System V gABI, "Symbol Table", "Dynamic Section"
-and "Hash Table"; DT_GNU_HASH by glibc's ``elf/dl-lookup.c`` (2.36).
+For 64-bit images, the columns are strided views of the file; only the section indexes are copied.
+An image without section headers gets a section for each executable segment, which has its dynamic
+symbols. Only the hash tables show the number of these: each has an entry there. Source: System V
+gABI, "Symbol Table", "Dynamic Section" and "Hash Table"; glibc's ``elf/dl-lookup.c`` (2.36) for
+DT_GNU_HASH.
 
 A stub of the procedure linkage table loads its target from a slot of the global offset table; the
-relocation of that slot names the symbol. Reading the slot's address out of the stub's code holds
-for every layout that linkers write (.plt, .plt.sec of IBT, .plt.got, BTI and PAC, entries sorted
-or not), where counting entries along .rela.plt does not. Source: AMD64 psABI, "Procedure Linkage
-Table" and its IBT form; ELF for the Arm 64-bit Architecture, "Procedure Linkage Table";
-``bfd/elfxx-x86.c`` and ``bfd/elfnn-aarch64.c`` for the forms that are in use.
+relocation of that slot has the symbol. The stub's code has the slot's address in every layout that
+linkers write (.plt, .plt.sec of IBT, .plt.got, BTI and PAC, entries sorted or not); the order of
+.rela.plt does not always match. Source: AMD64 psABI, "Procedure Linkage Table" and its IBT form;
+ELF for the Arm 64-bit Architecture, "Procedure Linkage Table"; ``bfd/elfxx-x86.c`` and
+``bfd/elfnn-aarch64.c`` for the forms in use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from prospect.elf import elf_layout
 from prospect.elf.elf_limits import MOST_CODE_SEGMENTS, MOST_SYMBOLS
-from prospect.elf.image import NO_ADDRESS
+from prospect.elf.image import NO_ADDRESS, whole_rows
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 NO_SECTION = -1
-"""Section of symbols that have none: SHN_ABS, SHN_COMMON and the other reserved indexes."""
+"""Section of symbols without one: SHN_ABS, SHN_COMMON and the other reserved indexes."""
 _GNU_HASH_HEADER_WORDS = 4
 
 
 class ElfSymbols(Record, eq=False):
-    """The rows of .symtab or .dynsym, the empty first one included.
+    """The rows of .symtab or .dynsym, including the empty first one.
 
     Attributes:
         name: u32[n] offset in `strings`, not checked against it.
@@ -69,8 +69,7 @@ def read_symbols(image: ElfImage, name: bytes) -> ElfSymbols | None:
     if row < 0 or image.sections[row]["type"] not in {elf_layout.SHT_SYMTAB, elf_layout.SHT_DYNSYM}:
         return None
     stored = elf_layout.SYM_64 if image.is_64 else elf_layout.SYM_32
-    data = image.section_data(row)
-    table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)[:MOST_SYMBOLS]
+    table = whole_rows(image.section_data(row), stored)[:MOST_SYMBOLS]
     if not len(table):
         return None
     strings = image.section_data(int(image.sections[row]["link"]))
@@ -80,7 +79,7 @@ def read_symbols(image: ElfImage, name: bytes) -> ElfSymbols | None:
 def symbol_columns(
     table: NDArray[np.void], section: NDArray[np.int64], strings: memoryview
 ) -> ElfSymbols:
-    """Return the columns of `layout.SYM_64[n]` or `SYM_32[n]`, of which `section` is resolved."""
+    """Return the columns of SYM_64 or SYM_32 rows with resolved sections."""
     return ElfSymbols(
         name=table["name"],
         kind=table["info"] & np.uint8(15),
@@ -94,7 +93,7 @@ def symbol_columns(
 
 
 def _section_rows(image: ElfImage, table_row: int, shndx: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Resolve st_shndx: rows that the image does not have become `NO_SECTION`."""
+    """Resolve st_shndx; rows that the image lacks become `NO_SECTION`."""
     section = shndx.astype(np.int64)
     section[shndx >= elf_layout.SHN_LORESERVE] = NO_SECTION
     escaped = np.flatnonzero(shndx == elf_layout.SHN_XINDEX)
@@ -112,12 +111,11 @@ def _extended_indexes(image: ElfImage, table_row: int) -> NDArray[np.uint32]:
         image.sections["link"] == table_row
     )
     rows = np.flatnonzero(of_table)
-    data = image.section_data(int(rows[0])) if len(rows) else image.data[:0]
-    return np.frombuffer(data[: len(data) & ~3], "<u4")
+    return whole_rows(image.section_data(int(rows[0]) if len(rows) else -1), "<u4")
 
 
 def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]:
-    """Make sections of the executable segments, and read what the dynamic section leads to.
+    """Make sections of the executable segments, and read the dynamic section's symbols.
 
     Returns:
         The image with these sections, and its symbols; None if it has none that can be read.
@@ -138,7 +136,7 @@ def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]
 
 
 def _executable_segments(image: ElfImage) -> NDArray[np.void]:
-    """Return sections with the place of the executable PT_LOADs, behind the empty first one."""
+    """Return sections with the places of the executable PT_LOADs, after the empty first one."""
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     code = loads[(loads["flags"] & elf_layout.PF_X) != 0][:MOST_CODE_SEGMENTS]
     sections = np.zeros(1 + len(code), elf_layout.SHDR_64)
@@ -154,14 +152,13 @@ def dynamic_entries(image: ElfImage) -> dict[int, int]:
     stored = elf_layout.DYN_64 if image.is_64 else elf_layout.DYN_32
     for segment in found:
         offset, size = int(segment["offset"]), int(segment["filesz"])
-        data = image.data[offset : offset + size]
-        table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)
+        table = whole_rows(image.data[offset : offset + size], stored)
         return dict(zip(table["tag"].tolist(), table["value"].tolist(), strict=True))
     return {}
 
 
 def area_at(image: ElfImage, svma: int | None) -> memoryview:
-    """Return the file from the place of an address on; nothing if the file does not have it."""
+    """Return the file from an address on; nothing if the file does not have it."""
     if svma is None:
         return image.data[:0]
     offset = int(image.offset_of_svma(np.array([svma], np.uint64))[0])
@@ -169,31 +166,27 @@ def area_at(image: ElfImage, svma: int | None) -> memoryview:
 
 
 def _count_symbols(image: ElfImage, entries: dict[int, int]) -> int:
-    plain = _words(area_at(image, entries.get(elf_layout.DT_HASH))[:8])
+    plain = whole_rows(area_at(image, entries.get(elf_layout.DT_HASH))[:8], "<u4")
     if len(plain) == 2:
         return int(plain[1])  # a chain entry a symbol
     area = area_at(image, entries.get(elf_layout.DT_GNU_HASH))
-    header = _words(area[: 4 * _GNU_HASH_HEADER_WORDS])
+    header = whole_rows(area[: 4 * _GNU_HASH_HEADER_WORDS], "<u4")
     if len(header) < _GNU_HASH_HEADER_WORDS:
         return 0
     buckets, first_hashed, bloom_words = header[:3].tolist()
     begin = 4 * _GNU_HASH_HEADER_WORDS + bloom_words * (8 if image.is_64 else 4)
-    first = _words(area[begin : begin + 4 * buckets])
+    first = whole_rows(area[begin : begin + 4 * buckets], "<u4")
     last_chain = int(first.max(initial=0))
     if last_chain < first_hashed:
-        return int(first_hashed)  # none is hashed: those before are imported
+        return int(first_hashed)  # none is hashed: all are imported
     begin += 4 * (buckets + last_chain - first_hashed)
-    chain = _words(area[begin : begin + 4 * MOST_SYMBOLS])
+    chain = whole_rows(area[begin : begin + 4 * MOST_SYMBOLS], "<u4")
     ends = np.flatnonzero(chain & 1)  # the lowest bit ends a chain
     return last_chain + int(ends[0]) + 1 if len(ends) else 0
 
 
-def _words(data: memoryview) -> NDArray[np.uint32]:
-    return np.frombuffer(data[: len(data) & ~3], "<u4")
-
-
 def _sections_by_address(sections: NDArray[np.void], table: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return each symbol's section: what the headers called them is lost, but not the addresses."""
+    """Return each symbol's section by its address: there are no section headers."""
     section = np.full(len(table), NO_SECTION, np.int64)
     value = table["value"].astype(np.uint64)
     for row in range(1, len(sections)):
@@ -225,8 +218,8 @@ class PltStubs(Record, eq=False):
     Attributes:
         start: u64[n] SVMA.
         end: u64[n] SVMA of the first byte after.
-        symbol: i64[n] row of .dynsym, 0 for a slot that is filled by a resolver function.
-        resolver: u64[n] SVMA of that function, meaningful where `symbol` is 0.
+        symbol: i64[n] row of .dynsym, 0 for a slot that a resolver function fills.
+        resolver: u64[n] SVMA of that function, if `symbol` is 0.
     """
 
     start: NDArray[np.uint64]
@@ -264,23 +257,19 @@ def read_plt(image: ElfImage) -> PltStubs:
 
 def _slot_relocations(image: ElfImage) -> NDArray[np.void]:
     """Return the relocations that fill a slot with a function's address."""
-    kept = []
-    for name in _RELOCATIONS:
-        data = image.section_data(image.find_section(name))
-        size = elf_layout.RELA_64.itemsize
-        table = np.frombuffer(data[: len(data) - len(data) % size], elf_layout.RELA_64)
-        kept.append(table[np.isin(table["type"], _SLOT_TYPES[image.machine])])
-    return np.concatenate(kept)
+    sections = (image.section_data(image.find_section(name)) for name in _RELOCATIONS)
+    table = np.concatenate([whole_rows(data, elf_layout.RELA_64) for data in sections])
+    return table[np.isin(table["type"], _SLOT_TYPES[image.machine])]
 
 
 def _x86_64_stubs(
     image: ElfImage, row: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Find `jmp *disp32(%rip)` (ff 25), one an entry, `endbr64` and `bnd` before it or not."""
+    """Find `jmp *disp32(%rip)` (ff 25), one an entry, perhaps after `endbr64` and `bnd`."""
     section = image.sections[row]
     code = np.frombuffer(image.section_data(row), np.uint8)
     base = section["addr"]
-    # ld states 8 or 16; lld states 16 and some linkers 0, which meant 16 when entries had one size.
+    # ld states 8 or 16, lld 16, and some linkers 0, which means 16.
     entry_size = int(section["entsize"]) if section["entsize"] in {8, 16} else 16
     jump = np.flatnonzero((code[:-5] == 0xFF) & (code[1:-4] == 0x25))
     distance = sum(code.take(jump + 2 + i).astype(np.uint64) << np.uint64(8 * i) for i in range(4))
@@ -293,10 +282,9 @@ def _x86_64_stubs(
 def _aarch64_stubs(
     image: ElfImage, row: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Find `adrp x16, page; ldr x17, [x16, #offset]`, `bti c` before it or not."""
+    """Find `adrp x16, page; ldr x17, [x16, #offset]`, perhaps after `bti c`."""
     base = image.sections[row]["addr"]
-    data = image.section_data(row)
-    word = np.frombuffer(data[: len(data) & ~3], "<u4")
+    word = whole_rows(image.section_data(row), "<u4")
     is_adrp = (word & 0x9F00001F) == 0x90000010
     is_load = (word & 0xFFC003FF) == 0xF9400211
     at = np.flatnonzero(is_adrp[:-1] & is_load[1:])
