@@ -92,6 +92,16 @@ def layout_of(attr: EventAttr) -> SampleLayout:
     return SampleLayout(sample, 1 + len(present), tail, len(ends))
 
 
+def read_format_words(read_format: int) -> tuple[int, int]:
+    """Return the words of struct read_format, and for a group further words of each value."""
+    times = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
+    time_words = (read_format & times).bit_count()
+    value_words = 1 + (read_format & (abi.PERF_FORMAT_ID | abi.PERF_FORMAT_LOST)).bit_count()
+    if read_format & abi.PERF_FORMAT_GROUP:
+        return 1 + time_words, value_words
+    return time_words + value_words, 0
+
+
 def record_struct(kind: int, order: str = "<") -> struct.Struct:
     """Return the header and body of a kind of records, in a byte order of the struct module."""
     return struct.Struct(order + HEADER + BODIES[kind])

@@ -1,7 +1,4 @@
-"""Record blocks → `Events`: the one entry of this room.
-
-The part of a damaged block before the damage is decoded.
-"""
+"""Record blocks → `Events`: the entry of this room. It decodes a damaged block up to the damage."""
 
 from __future__ import annotations
 
@@ -53,13 +50,13 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     """Decode every record of a recording in one pass.
 
     Args:
-        blocks: taken one by one; a block's memory is not used once the next is asked for, unless
-            its samples hold stack copies: `Samples.user` keeps that of those.
-        events: the recording's events; `Samples.event` holds their rows.
-        damage: takes a sentence for whatever cannot be read; the source of `blocks` may append
-            its own while it is read. `Events.damage` is what it holds in the end.
+        blocks: read one by one; a block's memory is not used after the next block begins, unless
+            its samples have stack copies, which `Samples.user` refers to.
+        events: the recording's events; `Samples.event` has their rows.
+        damage: gets sentences on damage; the source of `blocks` may append its own.
+            `Events.damage` is its content in the end.
         clock_of_id: id → position of its clock, for recordings by a clock bank.
-        progress: called every few megabytes with how many bytes of records were read.
+        progress: called every few megabytes with the bytes of records read.
         innermost_functions: whether only the innermost function of runtimes' stacks matters.
 
     Raises:
@@ -77,7 +74,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     while (block := next(left_blocks, None)) is not None:
         samples.begin_block(block.cpu)
         words = _words(block)
-        # Copies of stacks stay where they are.
+        # Samples refer to copies of stacks in the blocks.
         release = None if samples.keeps_blocks else block.release
         words_read = _in_bytes(progress, bytes_before, release)
         fault = find_records(words, looks, samples, side, words_read)
@@ -123,7 +120,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
 
 
 def _completed(samples: Samples, side: SideRecords, schema: Schema, tasks: Tasks) -> Samples:
-    """Return samples with what other records, or their raw data, say of them."""
+    """Return samples with data from other records, and from their raw data."""
     samples = _with_deferred_chains(samples, side.deferred_chains)
     if schema.off_cpu_event < 0:
         return samples
@@ -135,9 +132,9 @@ def _completed(samples: Samples, side: SideRecords, schema: Schema, tasks: Tasks
 def _asks_for_build_ids(
     records: Records, events: Sequence[EventDescription], schema: Schema
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: whether the event that each record belongs to has ``attr.build_id``.
+    """Return bool[n]: whether the event of each record has ``attr.build_id``.
 
-    Records that perf synthesised, with an id of 0, belong to all.
+    Records that perf synthesized have the id 0, and belong to all events.
     """
     asks = np.array([event.attr.flags & abi.FLAG_BUILD_ID != 0 for event in events])
     if schema.ids is None or asks.all() or not asks.any():
@@ -150,7 +147,7 @@ def _asks_for_build_ids(
 def _in_bytes(
     progress: Callable[[int], None] | None, bytes_before: int, release: Callable[[int], None] | None
 ) -> Callable[[int], None]:
-    """Return a function of the words read of a block that calls both others with bytes."""
+    """Return a function of the words read of a block that calls both functions with bytes."""
 
     def words_read(words: int) -> None:
         if progress is not None:
@@ -164,7 +161,7 @@ def _in_bytes(
 def _runtime_columns(
     events: Sequence[EventDescription], *, innermost: bool
 ) -> RuntimeColumns | None:
-    """Return what takes records of runtimes' frames; None if no event has them."""
+    """Return columns for records of runtimes' frames; None if no event has them."""
     frames = [one for one in events if is_frames_event(one.attr, one.name)]
     if not frames or len(frames) == len(events):
         return None
@@ -174,7 +171,7 @@ def _runtime_columns(
 
 
 def looks_of(schema: Schema, runtimes: RuntimeColumns | None = None) -> Looks:
-    """Return what samples of a recording look like, those with Python frames as well."""
+    """Return the looks of a recording's samples, and of those with runtimes' frames."""
     least = schema.least_fixed_words
     has_hidden = runtimes is not None
     if not schema.ids or not schema.id_word:
@@ -186,20 +183,20 @@ def looks_of(schema: Schema, runtimes: RuntimeColumns | None = None) -> Looks:
 
 
 def _words(block: RecordBlock) -> NDArray[np.uint64]:
-    """View a block as the u64 words that it consists of."""
+    """Return a block as u64 words."""
     words = np.frombuffer(block.data, "<u8", len(block.data) // 8)
     # numpy's fast paths need aligned words; a mapped file and every ring are.
     return words if words.flags.aligned else words.copy()
 
 
 def _is_of_perf(words: NDArray[np.uint64], fault: Fault) -> bool:
-    """Whether a record of perf's own, which may have any size, ended the chain of whole words."""
+    """Return whether a record of perf's own, of a size in partial words, ended the chain."""
     type_ = int(words[fault.word]) & _TYPE_MASK
     return type_ >= abi.PERF_RECORD_USER_TYPE_START and fault.size_bytes % 8 != 0
 
 
 def _is_cut(fault: Fault, left: int) -> bool:
-    """Whether a record is only not whole: its size is possible, and larger than what is left."""
+    """Return whether a record is cut: its size is possible, and larger than the rest."""
     return left < _HEADER_BYTES or (fault.size_bytes > left and not fault.size_bytes % 8)
 
 
@@ -214,11 +211,10 @@ def _sentence(block: RecordBlock, fault: Fault, left: int) -> str:
 # Call chains in user space that the kernel recorded later than their samples → the samples' own.
 #
 # With ``perf record --call-graph fp,defer`` the chain of a sample ends with a marker and a
-# cookie. The chain in user space has its own record, with that cookie, when the task returns
-# to user space. Several samples may have one cookie. Without such a record the chain ends at the
-# marker.
+# cookie. When the task returns to user space, a record has the rest of the chain, with that
+# cookie. Several samples may have one cookie. Without such a record the chain ends at the marker.
 #
-# Defined by: ``include/uapi/linux/perf_event.h``, PERF_RECORD_CALLCHAIN_DEFERRED and
+# Source: ``include/uapi/linux/perf_event.h``, PERF_RECORD_CALLCHAIN_DEFERRED and
 # PERF_CONTEXT_USER_DEFERRED (Linux 7.0).
 
 _MARK = np.uint64(abi.PERF_CONTEXT_USER_DEFERRED % 2**64)
@@ -227,11 +223,11 @@ _HEAD_WORDS, _COOKIE, _COUNT = 3, 1, 2
 
 
 def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples:
-    """Return samples whose chains go on where the kernel had deferred that.
+    """Append deferred chains to those of their samples.
 
     Args:
         samples: in any order.
-        records: the words of PERF_RECORD_CALLCHAIN_DEFERRED, some records in each.
+        records: the words of PERF_RECORD_CALLCHAIN_DEFERRED, several records in each.
     """
     if not records or samples.chain is None or samples.chain_start is None:
         return samples
@@ -244,14 +240,14 @@ def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples
     mark = mark.take(first)
     words = np.concatenate([np.zeros(1, np.uint64), *records])
     cookie, begin, count = _deferred(words)
-    # If a chain ends with its marker, the word after it is another sample's, and no cookie.
+    # If a chain ends with its marker, the word after it is that of another sample, not a cookie.
     wanted = chain.take(mark + 1, mode="clip")
     place = np.searchsorted(cookie, wanted)
     place[place == len(cookie)] = 0
     is_found = (cookie.take(place) == wanted) & (mark + 1 < start.take(row + 1))
     added = np.where(is_found, count.take(place), 0)
     added[np.cumsum(added) > MOST_ADDED_BYTES // 8] = 0
-    # Each sample is two pieces: what it had, and what was deferred.
+    # Each sample has two pieces: its own chain, and the deferred one.
     pieces = np.zeros((len(start) - 1, 2), np.int64)
     lengths = np.zeros_like(pieces)
     pieces[:, 0], lengths[:, 0] = start[:-1], np.diff(start)
@@ -266,9 +262,9 @@ def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples
 
 
 def _deferred(words: Words) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the cookies of records, rising, where their addresses begin, and how many they are.
+    """Return the cookies of records, ascending, and start and number of their addresses.
 
-    Of records with one cookie the last one counts. There is always one row, of cookie 0.
+    The last record of a cookie counts. There is always a row for cookie 0.
     """
     begins, at = [0], 1
     while at + _HEAD_WORDS <= len(words):

@@ -1,18 +1,18 @@
-"""Bounds on what the records of a recording may cost. Anybody may have written them.
+"""Bounds on the cost of a recording's records, which are untrusted.
 
 SECURITY.md lists those on input.
 """
 
 from __future__ import annotations
 
-# Names of mappings and processes. Paths repeat, and each is kept once.
+# Distinct names of mappings and processes.
 MOST_NAME_BYTES = 1 << 28
 
-# Addresses of deferred call chains: one such chain may be that of many samples.
+# Addresses of deferred call chains: one chain may belong to many samples.
 MOST_ADDED_BYTES = 1 << 30
 
-# Each event of a group gets a copy of its leader's chain: a bound to what a small file can make of
-# that.
+# Members of a group, each of which gets a copy of its leader's chain: without a bound, a small file
+# could cost much memory.
 MOST_MEMBERS = 64
 
 # Texts and images of runtimes. Names in a recording: 128 MB of an interpreter, 512 MB of a user.

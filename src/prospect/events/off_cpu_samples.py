@@ -1,10 +1,10 @@
 """Samples of ``perf record --off-cpu``: how long a thread waited, and where it stopped.
 
-A BPF program writes such a sample while another task runs, so the task and the address that the
-kernel put into it are that task's. The raw data has the true ones: u32 pid and tid, u64 ns off the
-CPU, number of words of the call chain, these words, and the id of the control group. As perf ends
-it adds the waits that were below its threshold, with times from PERF_OFF_CPU_TIMESTAMP on. In waits
-above it, perf 7.2 and older write the ids of thread and process in the wrong order.
+A BPF program writes such a sample while another task runs, so the kernel puts that task and its
+address into the sample. The raw data has the true ones: u32 pid and tid, u64 ns off the CPU, number
+of words of the call chain, these words, and the id of the control group. When perf ends, it adds
+the waits below its threshold, with times from PERF_OFF_CPU_TIMESTAMP on. In waits above it, perf
+7.2 and older write the ids of thread and process in the wrong order.
 
 Source: ``__set_offcpu_sample()`` in ``tools/perf/util/evsel.c`` and ``off_cpu_write()`` in
 ``tools/perf/util/bpf_off_cpu.c``, Linux 7.2.
@@ -34,11 +34,11 @@ _TASK, _PERIOD, _COUNT, _CHAIN = range(4)
 
 
 def with_waiting_tasks(samples: Samples, event: int, tasks: Tasks) -> Samples:
-    """Return samples with the tasks that waited, and without the raw data that says so.
+    """Return samples with the tasks that waited, and without the raw data of waits.
 
     Args:
         event: the row of perf's event of ``--off-cpu``.
-        tasks: of the recording. Samples without a time get that of the last of these, or of the
+        tasks: of the recording. Samples without a time get the time of the last of these, or of the
             last sample.
     """
     is_wait = samples.event == event
@@ -59,7 +59,7 @@ def with_waiting_tasks(samples: Samples, event: int, tasks: Tasks) -> Samples:
 
 
 def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) -> Samples:
-    """Return samples with what some rows of raw data say; those of damaged data keep their own.
+    """Return samples with the values in some rows of raw data, unless these are damaged.
 
     `known` are tasks of other records.
     """
@@ -101,7 +101,7 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
 
 
 def _in_order(task: Words, known: Words) -> Words:
-    """Return tasks with the ids of process and thread exchanged where only that is known."""
+    """Return tasks with exchanged ids of process and thread if only the exchanged one is known."""
     exchanged = task << _HALF | task >> _HALF
     is_other = ~np.isin(task, known) & np.isin(exchanged, known)
     return np.where(is_other, exchanged, task)

@@ -1,6 +1,6 @@
 """Raw data of samples: fields of tracepoints' records, and whole data of PMUs.
 
-Places of fields are from the tracepoints' formats in the recording (``EventDescription.fields``).
+The tracepoints' formats in the recording give the places of fields (``EventDescription.fields``).
 
 Source: the comment of PERF_SAMPLE_RAW in ``include/uapi/linux/perf_event.h`` (Linux 6.18): u32
 size, then bytes up to a whole word.
@@ -34,7 +34,7 @@ _MASK_LOW = np.uint64((1 << 32) - 1)
 
 
 class RawColumns:
-    """The raw data of all samples met so far, as far as it is wanted."""
+    """The wanted raw data of all samples so far."""
 
     def __init__(self, fields: tuple[Fields, ...], whole: tuple[int, ...]) -> None:
         self._fields = _FieldColumns(fields) if fields else None
@@ -52,12 +52,12 @@ class RawColumns:
                 columns.rewind(at)
 
     def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
-        """Take in samples that are next to each other in the recording.
+        """Append the raw data of consecutive samples.
 
         Args:
             words: u64 the block.
-            at: i64[n] where what follows the samples' call chains begins.
-            end: i64[n] where the samples end.
+            at: i64[n] the ends of the samples' call chains.
+            end: i64[n] the ends of the samples.
             rows: i64[n] their events.
             first_sample: the row of the first among all samples.
         """
@@ -106,7 +106,7 @@ class _DataColumns:
 
 
 class _FieldColumns:
-    """The fields of all samples met so far."""
+    """The fields of all samples so far."""
 
     def __init__(self, fields: tuple[Fields, ...]) -> None:
         self._fields = fields
@@ -166,7 +166,7 @@ def _joined(parts: list[Values], place: Rows) -> Values:
 
 
 def _narrow(values: Rows) -> Values:
-    """Return values as the smallest type that holds them all, with room for sums of bits."""
+    """Return values in the smallest of i16, i32 and i64 that holds all."""
     least, most = int(values.min(initial=0)), int(values.max(initial=0))
     for dtype in (np.int16, np.int32):
         if np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max:
@@ -175,7 +175,7 @@ def _narrow(values: Rows) -> Values:
 
 
 def _read(words: Words, byte: Rows, width: int) -> Rows:
-    """Read little-endian signed numbers of 4 or 8 bytes, i64[n]; for 2 the word that they begin."""
+    """Read little-endian signed numbers of 4 or 8 bytes, i64[n]; 4 bytes for a width of 2."""
     data = words.view("<u4")
     if width <= _SIZE_BYTES:
         found: Rows = data.take(byte // _SIZE_BYTES).view(np.int32).astype(np.int64)

@@ -1,9 +1,9 @@
-"""The columns that records become: one class a kind of record.
+"""The columns of records: one class for each kind of record.
 
 Field names are the kernel's (``include/uapi/linux/perf_event.h``); strings are rows of
-`Events.names`. Sample columns are in the order of the recording; every table of side records is
-in time order, records of equal time in the order of the recording, and its `order` column is the
-row's place among the side records of all tables, so that tables can be merged again.
+`Events.names`. Sample columns are in the order of the recording. Every table of side records is
+in time order, and records of equal time are in the order of the recording. Its `order` column is
+the row's place among the side records of all tables, by which tables can be merged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class RecordedRegisters(Record, eq=False):
-    """Registers of states, by column as `UserStates.register_numbers` has them.
+    """Registers of states, in the order of `UserStates.register_numbers`.
 
     Attributes:
         blocks: of words, or of their bytes; they live as long as this does.
-        block: i32[k] row of `blocks`.
-        at: i64[k] the word where the first register of each state is.
+        block: row of `blocks`.
+        at: the word of the first register of each state.
     """
 
     blocks: tuple[NDArray[np.uint8], ...]
@@ -38,7 +38,7 @@ class RecordedRegisters(Record, eq=False):
     at: NDArray[np.int64]
 
     def __getitem__(self, rows: NDArray[np.int64]) -> RecordedRegisters:
-        """Return those of some states, i64[n], as a table of registers does."""
+        """Return the registers of some states, i64[n], like a table of registers."""
         return RecordedRegisters(self.blocks, self.block.take(rows), self.at.take(rows))
 
     def column(self, column: int) -> NDArray[np.uint64]:
@@ -58,22 +58,22 @@ TASK_EXEC = 3
 
 
 class UserStates(Record):
-    """The part of samples on user space: registers and the top of the stack, as they were then.
+    """The user-space part of samples: registers and the top of the stack.
 
-    Only samples with registers have a row; of kernel threads there are none. A sample in the kernel
-    has those with which its task left user space.
+    Only samples with registers have a row; kernel threads have none. A sample in the kernel has the
+    registers with which its task left user space.
 
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
         abi: u8[k] PERF_SAMPLE_REGS_ABI_32 or _64.
-        registers: by `register_numbers`: u64[k, r], 0 for what the sample's event does not record,
-            or where they are.
+        registers: by `register_numbers`: u64[k, r], 0 for those that the sample's event does not
+            record, or their places.
         stack_block: i32[k] row of `blocks`, -1 for samples of events that copy no stacks.
-        stack_begin: i64[k] byte of the block where the copy begins; it was at the stack pointer.
-        stack_bytes: i32[k] how much was copied; 0 if the stack could not be read.
+        stack_begin: i64[k] byte of the block where the copy begins, at the stack pointer.
+        stack_bytes: i32[k] size of the copy; 0 if the stack could not be read.
         register_numbers: the kernel's numbers of the registers, ascending
             (``include/uapi/asm/perf_regs.h`` of ``arch/x86`` and ``arch/arm64``).
-        blocks: u8[] the buffers of the records that hold the copies: never copies themselves.
+        blocks: u8[] the buffers of the records with the copies.
     """
 
     sample: NDArray[np.int64]
@@ -114,13 +114,13 @@ class UserStates(Record):
 
 
 class CallBranches(Record):
-    """Calls that had not returned when samples were taken, as the processor's branch stack says.
+    """Calls that had not returned at samples, from the CPU's branch stack.
 
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
         start: i64[k + 1] into `source` and `target`, the innermost call first.
         source: u64[m] address of the call instruction.
-        target: u64[m] address of what it called.
+        target: u64[m] address of the called function.
     """
 
     sample: NDArray[np.int64]
@@ -158,7 +158,7 @@ class RawData(Record):
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
         start: i64[k + 1] into `words`.
-        words: u64[m] of each sample u32 size, then as many bytes, up to a whole word.
+        words: u64[m] for each sample u32 size, then as many bytes, up to a whole word.
     """
 
     sample: NDArray[np.int64]
@@ -177,11 +177,11 @@ class RawData(Record):
         return RawData(self.sample.take(rows), np.append(0, np.cumsum(length)), words)
 
     def sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many bytes some of the rows say that they have."""
+        """Return the sizes in bytes that some of the rows have."""
         return (self.words.take(self.start.take(rows)) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
 
     def shifted_words(self) -> NDArray[np.uint64]:
-        """Return the words that are 4 bytes after the beginning of each recorded word."""
+        """Return the words that begin 4 bytes after each recorded word."""
         halves = self.words.view("<u4")
         return np.append(halves[1:], np.uint32(0)).view("<u8")
 
@@ -194,18 +194,18 @@ class Samples(Record):
         task: u64[n] pid in the low 32 bits, tid in the high 32, as the kernel writes them.
         time_ns: u64[n].
         mode: u8[n] PERF_RECORD_MISC_CPUMODE.
-        cpu: u16[n] (0xffff where the recording does not say).
-        period: u64[n]; a broadcast scalar where all are the same.
+        cpu: u16[n], 0xffff if unknown.
+        period: u64[n]; a broadcast scalar if all are the same.
         event: u16[n] row of the recording's events; a broadcast zero if there is one.
-        clock: u8[n] which clock of the bank, by position of its id; a broadcast zero for one.
+        clock: u8[n] clock of the bank, by position of its id; a broadcast zero for one.
         chain_start: i64[n + 1] into `chain`, None if no sample has a chain.
-        chain: u64[m] call-chain words, context markers included.
+        chain: u64[m] call-chain words with context markers.
         user: registers and stack copies, None if no sample has any.
-        calls: calls by the processor's branch stack, None if it was not asked for them.
+        calls: calls by the CPU's branch stack, None if it was not recorded.
         control_group: u64[n] id of the task's control group, 0 if its event has none; None if
             no event has.
         raw: fields of tracepoints' records, None if no sample has any.
-        data: raw data of PMUs' own, None if no sample has any.
+        data: raw data of PMUs, None if no sample has any.
     """
 
     ip: NDArray[np.uint64]
@@ -229,10 +229,10 @@ class Samples(Record):
 
 
 class Mmaps(Record):
-    """PERF_RECORD_MMAP and MMAP2, without those of data, which may be written and not executed.
+    """PERF_RECORD_MMAP and MMAP2, without mappings of data.
 
-    `build_id` holds rows of `Events.build_ids`, -1 if the record has none; `inode`, `major`
-    and `minor` are 0 if the record carries a build id instead.
+    `build_id` has rows of `Events.build_ids`, -1 if the record has none. `inode`, `major` and
+    `minor` are 0 if the record has a build id instead.
     """
 
     order: NDArray[np.int64]
@@ -284,12 +284,12 @@ class Switches(Record):
     """PERF_RECORD_SWITCH and SWITCH_CPU_WIDE: a task leaves its CPU, or gets one.
 
     Attributes:
-        time_ns: u64[n]; 0 for what tasks did last before the recording's start.
-        task: u64[n] who: pid in the low 32 bits, tid in the high 32.
-        cpu: i32[n], -1 if unknown.
-        is_out: bool[n] it left the CPU.
-        is_preempted: bool[n] it left the CPU while it could have gone on.
-        is_followed: bool[n] whether all switches of that task are recorded; None if of every task.
+        time_ns: 0 for the last switches before the recording's start.
+        task: pid in the low 32 bits, tid in the high 32.
+        cpu: -1 if unknown.
+        is_out: it left the CPU.
+        is_preempted: it left the CPU although it was runnable.
+        is_followed: whether all switches of that task are recorded; None for those of every task.
     """
 
     time_ns: NDArray[np.uint64]
@@ -304,7 +304,7 @@ class Switches(Record):
 
 
 class KernelSymbols(Record):
-    """PERF_RECORD_KSYMBOL: BPF programs and trampolines as they come and go."""
+    """PERF_RECORD_KSYMBOL: BPF programs and trampolines are loaded and unloaded."""
 
     order: NDArray[np.int64]
     time_ns: NDArray[np.uint64]
@@ -316,18 +316,17 @@ class KernelSymbols(Record):
 
 
 class Events(Record):
-    """Everything that a recording's records say.
+    """The content of a recording's records.
 
     Attributes:
         switches: None if the recording has none.
-        runtimes: frames of runtimes' functions at samples; the same.
+        runtimes: frames of runtimes' functions at samples; None if the recording has none.
         control_groups: id → path.
         names: byte strings that the tables' `name` columns refer to.
         build_ids: byte strings that `Mmaps.build_id` refers to.
-        counts: number of records by type, of all types met.
-        damage: sentences about what could not be read, empty for a whole recording.
-        unread_bytes: of records that are there and were not understood; a record that is not
-            whole because the recording was cut there does not count.
+        counts: number of records by type.
+        damage: sentences on damage, empty for a whole recording.
+        unread_bytes: of records that were not understood, except one at the end of a cut recording.
     """
 
     samples: Samples
@@ -351,7 +350,7 @@ def kept_samples(samples: Samples, is_kept: NDArray[np.bool_]) -> Samples:
 
 
 def chosen_samples(samples: Samples, rows: Rows) -> Samples:
-    """Return the samples of these rows i64[m], ascending; a row may be there several times."""
+    """Return the samples of these rows i64[m], ascending; a row may occur several times."""
     chain_start, chain = samples.chain_start, samples.chain
     if chain_start is not None and chain is not None:
         length = np.diff(chain_start).take(rows)
@@ -360,27 +359,21 @@ def chosen_samples(samples: Samples, rows: Rows) -> Samples:
     columns = replace(
         samples, chain_start=None, chain=None, user=None, calls=None, raw=None, data=None
     )
+    user, raw = samples.user, samples.raw
+    if user:
+        sample, row = _of_samples(user.sample, rows)
+        user = replace(user.chosen(row), sample=sample)
+    if raw:
+        sample, row = _of_samples(raw.sample, rows)
+        raw = raw.chosen(row, sample)
     return replace(
         gather(columns, rows),
         chain_start=chain_start,
         chain=chain,
-        user=samples.user and _chosen_states(samples.user, rows),
+        user=user,
         calls=samples.calls and _chosen_calls(samples.calls, rows),
-        raw=samples.raw and _chosen_fields(samples.raw, rows),
+        raw=raw,
         data=samples.data and _chosen_data(samples.data, rows),
-    )
-
-
-def _chosen_states(states: UserStates, rows: Rows) -> UserStates:
-    sample, row = _of_samples(states.sample, rows)
-    return replace(
-        states,
-        sample=sample,
-        abi=states.abi.take(row),
-        registers=states.registers[row],
-        stack_block=states.stack_block.take(row),
-        stack_begin=states.stack_begin.take(row),
-        stack_bytes=states.stack_bytes.take(row),
     )
 
 
@@ -397,11 +390,6 @@ def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
     )
 
 
-def _chosen_fields(raw: RawFields, rows: Rows) -> RawFields:
-    sample, row = _of_samples(raw.sample, rows)
-    return raw.chosen(row, sample)
-
-
 def _chosen_data(data: RawData, rows: Rows) -> RawData:
     sample, row = _of_samples(data.sample, rows)
     length = np.diff(data.start).take(row)
@@ -410,11 +398,11 @@ def _chosen_data(data: RawData, rows: Rows) -> RawData:
 
 
 def _of_samples(sample: Rows, rows: Rows) -> tuple[Rows, Rows]:
-    """Return what some chosen samples have of a table of some samples.
+    """Return the rows of a table that belong to some chosen samples.
 
     Args:
         sample: i64[k] the sample of each row of the table, ascending.
-        rows: i64[m] the samples that are chosen.
+        rows: i64[m] the chosen samples.
 
     Returns:
         For each row of the new table, its sample among the chosen ones and its row in the old one.

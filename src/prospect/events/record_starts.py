@@ -1,19 +1,19 @@
-"""Words of a block → where its records begin, exactly.
+"""Words of a block → the exact places of its records.
 
-Every record is a multiple of 8 bytes. Word positions of samples and of all other records are handed
-to two sinks while they are in cache. The result is by definition that of following the headers one
-by one, each `size` leading to the next (``struct perf_event_header`` in
-``include/uapi/linux/perf_event.h``). The work is not:
+Every record is a multiple of 8 bytes. Two sinks get the word positions of samples and of all other
+records while they are in the cache. The result is the same as that of following the headers one by
+one, each `size` leading to the next (``struct perf_event_header`` in
+``include/uapi/linux/perf_event.h``). The work is less:
 
-1. Samples of one size back to back are compared with their neighbours at that stride.
-2. Elsewhere every word that looks like the header of a sample is taken for one.
-3. The records are then proved: from the batch's first record, which is sure, the chain must lead
-   through every one of them. Only the gaps between them are walked, many in lock-step. A long gap,
-   such as thousands of records of programs that start, costs a step of Python for each word that
-   only looks like a header (`_records_between`).
+1. Consecutive samples of one size are compared at that stride.
+2. Elsewhere every word that looks like the header of a sample is a candidate.
+3. The candidates are then proved: from the batch's first record, which is certain, the chain must
+   lead through every one of them. Only the gaps between them are walked, many at once. A long gap,
+   such as thousands of records of starting programs, costs a step of Python for each word that
+   only looks like a header (`records_between`).
 4. A batch whose proof fails (a payload that looks like a header, damage) is proved again piece by
-   piece, and a piece that fails is walked record by record, as are batches of large records, where
-   walking is the cheapest way.
+   piece. A piece that fails is walked record by record. So are batches of large records, for which
+   this is fastest.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Positions = range | NDArray[np.int64]
 
-# Words looked at at a time (512 KiB): few enough to stay in a core's L2 cache until their columns
-# are gathered, enough to make numpy's cost a call small.
+# Words searched at a time (512 KiB): few enough to stay in a core's L2 cache until their columns
+# are gathered, enough to make numpy's cost per call small.
 WINDOW_WORDS = 1 << 17
-# Words proved at a time: enough gaps to walk in lock-step, little to repeat when a proof fails.
+# Words proved at a time: enough gaps to walk at once, few to repeat when a proof fails.
 BATCH_WORDS = 1 << 20
-# Large records are walked, and so many words have a few thousand of them.
+# A batch of large records, which are walked: it has a few thousand.
 _LARGE_BATCH_WORDS = 1 << 22
-# Batches whose proof fails are proved again in pieces of this many, of which few fail.
+# Batches whose proof fails are proved again in pieces of this size, of which few fail.
 _REPEATED_WORDS = 1 << 15
-# A block as small as this is walked: numpy's fixed costs are higher. It is more than the fixed
-# part of a sample has, so that the search never looks behind a block.
+# Smaller blocks are walked: numpy's fixed costs are higher. This is more than the fixed part of a
+# sample, so the search never reads beyond a block.
 _SMALL_WORDS = 1 << 10
-# Above this size a record is walked over faster than its payload is searched.
+# A larger record is walked over faster than its payload is searched.
 _LARGE_RECORD_WORDS = 128
 _PROBED_RECORDS = 32
-# So many records with one header are taken for the beginning of more.
+# After this many records with one header, more are expected.
 _ALIKE_BEFORE_RUN = 16
-# Headers compared at first to see how many are alike, and by how much more each time that all are.
+# Headers compared at first for a run of equal ones, and the factor for each further comparison.
 _FIRST_COMPARED = 64
 _COMPARED_FACTOR = 4
-# A strided run shorter than this is not worth its fixed cost.
+# A shorter strided run is not worth its fixed cost.
 _LEAST_RUN = 256
-# A gap of so many words has some dozen records, and is worth numpy's fixed cost.
+# A gap of this size has a dozen records or more, and is worth numpy's fixed cost.
 _LONG_GAP_WORDS = 256
 # Fewer gaps than this are walked one after the other.
 _FEW_LANES = 48
@@ -73,46 +73,46 @@ _NOT_WHOLE_WORDS = np.uint64(7)
 
 
 class Fault(NamedTuple):
-    """The place where a chain of records breaks, and the size that the header there claims."""
+    """The place where a chain of records breaks, and the size in the header there."""
 
     word: int
     size_bytes: int
 
 
 class SampleSink(Protocol):
-    """Takes samples in: appended provisionally, rewound if they prove not to be samples."""
+    """Receives samples: appended provisionally, rewound if they prove not to be samples."""
 
     def begin_batch(self, words: int, words_left: int, samples: int | None = None) -> None:
-        """Make room for the samples of `words`, the next of `words_left` of this block.
+        """Reserve memory for the samples of `words`, the next of `words_left` of this block.
 
-        `samples` is their number, None if it is not known.
+        `samples` is their number, None if it is unknown.
         """
 
     def rewind(self) -> None:
-        """Forget what was appended since the batch began."""
+        """Forget the samples appended since the batch began."""
 
     def append(self, words: Words, positions: Positions) -> None:
-        """Take the samples whose headers are at `positions`, ascending and not overlapping."""
+        """Append the samples whose headers are at `positions`, ascending and not overlapping."""
 
 
 class RecordSink(Protocol):
-    """Takes the other records in."""
+    """Receives the other records."""
 
     def append(self, words: Words, positions: NDArray[np.int64]) -> None:
-        """Take the records whose headers are at `positions`, ascending."""
+        """Append the records whose headers are at `positions`, ascending."""
 
 
 class Ignored:
-    """Takes samples, or other records, that nobody asks for."""
+    """A sink that ignores samples or other records."""
 
     def begin_batch(self, *_: int | None) -> None:
-        """Make no room."""
+        """Do nothing."""
 
     def rewind(self) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
     def append(self, words: Words, positions: Positions) -> None:
-        """Leave them."""
+        """Do nothing."""
 
 
 class Looks(NamedTuple):
@@ -120,9 +120,9 @@ class Looks(NamedTuple):
 
     Attributes:
         least_words: the smallest size of a sample.
-        id_word: where its id is, 0 if it has none that is known.
+        id_word: the word of its id, 0 if unknown.
         lowest_id, highest_id: the range of the recording's ids.
-        has_hidden: whether records of type PERF_RECORD_HIDDEN_SAMPLE are samples, too.
+        has_hidden: whether records of type PERF_RECORD_HIDDEN_SAMPLE are samples too.
     """
 
     least_words: int
@@ -157,14 +157,13 @@ def find_records(
 
     Args:
         words: u64[n] the block, beginning with a record's header.
-        looks: what samples of this recording look like; except `has_hidden`, this affects speed,
-            never the result.
-        samples: takes those.
-        others: takes all other types.
-        progress: called after each batch with how many words of the block were read.
+        looks: of this recording's samples; except `has_hidden`, they affect only speed.
+        samples: gets those.
+        others: gets all other types.
+        progress: called after each batch with the words of the block that were read.
 
     Returns:
-        None, or the first header whose size is impossible; what is before it was handed over.
+        None, or the first header with an impossible size; the records before it were handed over.
     """
     view = words.data
     total = len(words)
@@ -200,7 +199,7 @@ def find_records(
 
 
 class _Walk(NamedTuple):
-    """Records met, where the next one begins, and the fault that ended the walk early."""
+    """Records, the position of the next one, and the fault that ended the walk early."""
 
     samples: list[int]
     others: list[int] | NDArray[np.int64]
@@ -209,7 +208,7 @@ class _Walk(NamedTuple):
 
 
 def _walk(words: Words, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
-    """Follow the headers from `position` until a record begins at or behind `stop`."""
+    """Follow the headers from `position` until a record begins at or after `stop`."""
     total, types = len(view), looks.types
     samples: list[int] = []
     others: list[int] = []
@@ -217,8 +216,8 @@ def _walk(words: Words, view: memoryview, position: int, stop: int, looks: Looks
     while position < stop:
         header = view[position]
         size = header >> 48
-        # Samples with copies of stacks are mostly of one size, and so are throttles in a row: then
-        # all headers are seen at once, each once.
+        # Most samples with copies of stacks have one size, and so have consecutive throttle
+        # records: then all headers are compared at once.
         alike = alike + 1 if header == before else 0
         before = header
         if alike == _ALIKE_BEFORE_RUN and size >= _HEADER_BYTES and not size & 7:
@@ -240,7 +239,7 @@ def _walk(words: Words, view: memoryview, position: int, stop: int, looks: Looks
 
 
 def _walk_others(words: Words, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
-    """Follow the headers as `_walk` does, if there are no samples or all was in vain."""
+    """Follow the headers, with numpy in a long gap without samples."""
     if stop - position >= _LONG_GAP_WORDS:
         others = records_between(words, position, stop)
         if others is not None and not looks.are_samples(words.take(others)).any():
@@ -249,7 +248,7 @@ def _walk_others(words: Words, view: memoryview, position: int, stop: int, looks
 
 
 def _same_headers(words: Words, position: int, stop: int) -> range:
-    """Return where records with the header of the first one follow each other, before `stop`."""
+    """Return the positions of consecutive records with the header of the first one."""
     header = words[position]
     step = int(header >> np.uint64(51))
     heads = words[position:stop:step]
@@ -277,10 +276,10 @@ def _records_are_large(view: memoryview, start: int) -> bool:
 
 
 class _Chain(NamedTuple):
-    """Samples found between `start` and `edge`, by what is still to be proved about them.
+    """Gaps between the candidates up to `edge`, the end of the last one.
 
-    The chain is whole if each walk from `gap_begin` leads exactly to its `gap_end`, which is
-    behind it. `edge` is where the last sample found ends.
+    The chain is proved if each walk from `gap_begin` leads exactly to its `gap_end`, which is
+    after it.
     """
 
     gap_begin: NDArray[np.int64]
@@ -289,7 +288,7 @@ class _Chain(NamedTuple):
 
 
 def _scan(words: Words, start: int, stop: int, looks: Looks, samples: SampleSink) -> _Chain | None:
-    """Find what look like the samples of a batch and append them; None if two of them overlap."""
+    """Find a batch's candidates for samples and append them; None if two of them overlap."""
     begins: list[Iterable[int]] = []
     ends: list[Iterable[int]] = []
     edge = cursor = start
@@ -326,7 +325,7 @@ def _joined(parts: list[Iterable[int]]) -> NDArray[np.int64]:
 
 
 def _equal_run(words: Words, position: int, stop: int, least_words: int) -> range:
-    """Return the samples of equal size back to back from `position` that begin before `stop`."""
+    """Return the consecutive samples of equal size from `position` that begin before `stop`."""
     if position >= stop:
         return range(0)
     header = int(words[position])
@@ -348,7 +347,7 @@ def _equal_run(words: Words, position: int, stop: int, least_words: int) -> rang
 def _candidates(
     words: Words, begin: int, end: int, looks: Looks
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where samples seem to begin in ``words[begin:end]``, and where they seem to end."""
+    """Return starts and ends of candidates for samples in ``words[begin:end]``."""
     window = words[begin:end]
     found = looks.are_samples(window).nonzero()[0]
     size = window.take(found) >> _SIZE_SHIFT
@@ -366,7 +365,7 @@ def _candidates(
 
 
 def _prove(words: Words, view: memoryview, chain: _Chain, stop: int, looks: Looks) -> _Walk | None:
-    """Walk the gaps of `chain`; return the records in them, None if the chain is not whole."""
+    """Walk the gaps of `chain`; return the records in them, None if the proof fails."""
     position, end = chain.gap_begin, chain.gap_end
     met: list[Iterable[int]] = []
     while len(position) > _FEW_LANES:
@@ -397,8 +396,8 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int, looks: Look
 
 _WORDS_SHIFT = np.uint64(51)
 _LEAST_SIZE = np.uint64(8)
-# Those of the kernel are below 32, and perf's own from 64 on (6.18). In other types, words of text
-# and addresses are far above.
+# The kernel's types are below 32, and perf's own from 64 on (6.18). Words of text and addresses
+# have far higher numbers.
 _MOST_TYPES = np.uint64(256)
 
 
@@ -407,12 +406,12 @@ def records_between(words: NDArray[np.uint64], begin: int, end: int) -> NDArray[
 
     Args:
         words: u64[n].
-        begin: where a record begins.
-        end: where one begins too, or should.
+        begin: the position of a record.
+        end: the position of another one, perhaps.
 
     Returns:
-        i64[r] where the records begin; None if the headers do not lead from `begin` to `end`,
-        or by a type that is not known to exist: who follows one by one will see.
+        i64[r] positions of the records; None if the headers do not lead from `begin` to `end`, or
+        one has an unknown type: then the caller follows them one by one.
     """
     window = words[begin:end]
     is_type = (window & _MASK_TYPE) < _MOST_TYPES
@@ -431,7 +430,7 @@ def records_between(words: NDArray[np.uint64], begin: int, end: int) -> NDArray[
     first, last = 0, len(window)
     for place in breaks:
         if place < first:
-            continue  # inside a record that was hopped over
+            continue  # inside a record
         parts.append(found[first : place + 1])
         target = int(following[place])
         if target >= last:

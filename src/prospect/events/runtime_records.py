@@ -1,9 +1,7 @@
-"""Samples of the event of runtimes' frames → the stacks and names that they carry.
+"""Samples of the event of runtimes' frames → their stacks and names.
 
-A stack belongs to the sample of another event that follows it. A recording's writer may have put
-anything there: what does not fit its own record is left out and counted.
-
-Defined by: `abi.runtime_frames`.
+A stack belongs to the next sample of another event. The records are untrusted: damaged ones are
+left out and counted. See `abi.runtime_frames`.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _BLOB_HALVES = wire.HEADER.size // 4
 _FRAME_HALVES = wire.FRAME.size // 4
 # Memory of the objects around the text of a code object.
 _OBJECT_BYTES = 1 << 9
-# Fields of `CodeText`: what is text, which comes with a status, and what is a table.
+# Fields of `CodeText`: texts, which have a status, and tables.
 TEXTS = {wire.KIND_NAME: "name", wire.KIND_FILE: "file", wire.KIND_SCOPE: "scope"}
 TABLES = {wire.KIND_LINES: "lines", wire.KIND_POSITIONS: "positions"}
 _OF_STACKS = ("task", "status", "walk_ns", "image")
@@ -41,7 +39,7 @@ _OF_FRAMES = ("code", "last", "owner", "signature")
 
 
 class CodeKey(NamedTuple):
-    """The identity of a function: of which image, its number there, with what signature."""
+    """The identity of a function: its image, its number there, and its signature."""
 
     image: int
     code: int
@@ -49,10 +47,10 @@ class CodeKey(NamedTuple):
 
 
 class CodeText(NamedTuple):
-    """The text of a function, None for what is not there.
+    """The text of a function, None for missing parts.
 
-    `name`, `file` and `scope` come with the `status` of their records. `beginning` is 8 bytes that
-    came with them, of a code object of CPython those with its first line.
+    `name`, `file` and `scope` have the `status` of their records. `beginning` is 8 bytes from the
+    records; in a code object of CPython they contain its first line.
     """
 
     name: tuple[int, bytes] | None = None
@@ -64,10 +62,9 @@ class CodeText(NamedTuple):
 
 
 class RuntimeImage(NamedTuple):
-    """A runtime in a process: version as 0x030B, where its code and its loop are.
+    """A runtime in a process: version as 0x030B, bounds of its code and its loop.
 
-    `described` is what it says of its functions, see `abi.runtime_frames`; `user` tells users
-    apart.
+    For `described` see `abi.runtime_frames`; `user` distinguishes users.
     """
 
     version: int
@@ -81,13 +78,13 @@ class RuntimeImage(NamedTuple):
 
 
 class NameRoom:
-    """Room for the names of code objects, of which no interpreter and no user takes all.
+    """A bound on the names of code objects, for each image, for each user, and for all.
 
-    If there is no room for more, those that are there stay.
+    If there is no room for more, the present names stay.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """Begin with room for so many bytes: half of them of a user, an eighth of an image."""
+        """Begin with a bound on all bytes; a user may have half of them, an image an eighth."""
         self._most = most_bytes
         self._taken: dict[CodeKey, tuple[int, int]] = {}
         self._of_image: dict[int, int] = {}
@@ -96,11 +93,11 @@ class NameRoom:
 
     @property
     def taken_share(self) -> float:
-        """The part of the room that is taken, 0 to 1."""
+        """The part of the room that is in use, 0 to 1."""
         return self._all / self._most
 
     def take(self, key: CodeKey, text: CodeText, user: int) -> bool:
-        """Take room for a code object, instead of what it has; return whether there is any."""
+        """Reserve room for a code object, in exchange for its present room, if there is any."""
         texts = (part[1] for part in (text.name, text.file, text.scope) if part)
         parts = *texts, text.lines or b"", text.positions or b""
         size = _OBJECT_BYTES + sum(map(len, parts))
@@ -118,7 +115,7 @@ class NameRoom:
         return is_taken
 
     def forget(self, key: CodeKey) -> None:
-        """Give back the room of a code object, if it has any."""
+        """Release the room of a code object, if it has any."""
         size, user = self._taken.pop(key, (0, 0))
         if size:
             self._add(key, -size, user)
@@ -136,21 +133,21 @@ class NameRoom:
 
 
 class RuntimeRecords(Record):
-    """Stacks of frames of runtimes, and what they consist of.
+    """Stacks of frames of runtimes.
 
     Attributes:
-        sample: i64[s] row of `Samples` that each stack belongs to, ascending.
+        sample: i64[s] row of `Samples` of each stack, ascending.
         task: u64[s] pid in the low 32 bits, tid in the high 32, of the stack's own record.
         status: u16[s] as in `abi.runtime_frames`.
-        walk_ns: u32[s] what reading it took.
+        walk_ns: u32[s] the time of the walk.
         image: u64[s] key of `images`.
         start: i64[s + 1] into the frames below, the innermost first.
         code: u64[f] number of the frame's function, such as the address of its code object.
         last: u32[f] its last instruction: an offset in the code object, or a number.
-        owner: u8[f] what its runtime says of the frame.
+        owner: u8[f] the runtime's mark of the frame.
         signature: u32[f] of the function.
         damaged: records that could not be read.
-        left_out: image and number of its functions whose names found no room.
+        left_out: image and number of its functions without room for their names.
     """
 
     sample: NDArray[np.int64]
@@ -173,14 +170,14 @@ class RuntimeRecords(Record):
 
 
 def of_chosen_samples(records: RuntimeRecords, rows: NDArray[np.int64]) -> RuntimeRecords:
-    """Return the stacks of samples that are chosen from those of a recording.
+    """Return the stacks of chosen samples of a recording.
 
     Args:
-        rows: i64[n] the sample that each of the new ones was, ascending; one may be there twice.
+        rows: i64[n] the former row of each sample, ascending; one may occur twice.
     """
     if not len(records):
         return records
-    # If several precede one sample, only the last was read at it.
+    # If several precede one sample, the last one belongs to it.
     last = np.maximum(np.searchsorted(records.sample, rows, side="right") - 1, 0)
     sample = np.flatnonzero(records.sample.take(last) == rows)
     stacks = last.take(sample)
@@ -198,10 +195,10 @@ def of_chosen_samples(records: RuntimeRecords, rows: NDArray[np.int64]) -> Runti
 
 
 class _Part(NamedTuple):
-    """The content of some records: columns as in `RuntimeRecords`, and the words of all but stacks.
+    """The content of some records: columns as in `RuntimeRecords`, and words of all except stacks.
 
-    `length` i64[s] is how many frames each stack has here; `blobs` i64[b] where in `words` the
-    header of each name or image is, in halves, and `bytes` i64[b] how many follow it.
+    `length` i64[s] is the number of frames of each stack. `blobs` i64[b] is the place in `words` of
+    the header of each name or image, in halves, and `bytes` i64[b] the size of its content.
     """
 
     sample: NDArray[np.int64]
@@ -221,17 +218,17 @@ class _Part(NamedTuple):
 
 
 class RuntimeColumns:
-    """Takes the records in, provisionally as `SampleColumns` does.
+    """Receives the records, provisionally as `SampleColumns` does.
 
-    Each is read where it is, while it is in the cache, and nothing else of its block is kept.
+    Each is read while it is in the cache, and nothing else of its block is kept.
     """
 
     def __init__(self, events: Sequence[EventDescription], *, innermost: bool = False) -> None:
-        """Take the events that have such records.
+        """Begin with the events that have such records.
 
         Args:
-            innermost: whether no more is kept of a stack than the frames up to the first one that
-                surely is a function's, and not one that represents a call from C.
+            innermost: whether to keep only the frames of a stack up to the first one that is
+                certainly a function, not a call from C.
         """
         self._table = IdTable.build(events, None)
         self.ids = np.empty(0, np.uint64) if self._table is None else self._table.ids
@@ -244,23 +241,21 @@ class RuntimeColumns:
 
     @property
     def mark(self) -> int:
-        """How far it is, for `rewind`."""
+        """A moment that `rewind` can return to."""
         return len(self._parts)
 
     def rewind(self, mark: int) -> None:
-        """Forget what was appended since."""
+        """Forget the records appended since `mark`."""
         del self._parts[mark:]
 
     def are_mine(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which ids of samples are of such records, bool[n]."""
+        """Return whether ids of samples are those of such records, bool[n]."""
         return np.zeros(len(ids), np.bool_) if self._table is None else self._table.knows(ids)
 
     def append(self, words: Words, positions: NDArray[np.int64], sample: NDArray[np.int64]) -> None:
-        """Take records whose headers are at `positions`, ascending.
+        """Append the records whose headers are at `positions`, ascending.
 
-        Args:
-            positions: i64[p].
-            sample: i64[p] row of the next sample of another event.
+        `sample` i64[p] is the row of the next sample of another event.
         """
         halves = words.view("<u4")
         length = (words.take(positions) >> np.uint64(51)).view(np.int64)
@@ -313,7 +308,7 @@ class RuntimeColumns:
         )
 
     def finish(self) -> RuntimeRecords | None:
-        """Return all of them, None without any."""
+        """Return all records, None for none."""
         parts = self._parts
         if not parts:
             return None
@@ -336,9 +331,9 @@ class RuntimeColumns:
 def _innermost(
     halves: NDArray[np.uint32], first: NDArray[np.int64], count: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how many frames there are up to the first one that is not called from C, i64[s].
+    """Return the number of frames up to the first one that is not a call from C, i64[s].
 
-    CPython before 3.12 has no frame for a call from C, and one more may be kept than needed.
+    CPython before 3.12 has no frame for a call from C, so one frame more may be kept.
     """
     from prospect.abi import cpython  # noqa: PLC0415 - few recordings have such frames
 
@@ -358,11 +353,11 @@ def _read_blobs(
     """Read records of names and images; the last one of a kind counts.
 
     Returns:
-        Images, names, and how many code objects of each image found no room.
+        Images, names, and the number of code objects of each image without room.
     """
     images: dict[int, RuntimeImage] = {}
-    # Processes say the same names again and again: what is known of a key is made into one in the
-    # end. Keys are plain tuples until then, which `CodeKey`s are equal to.
+    # Processes repeat names, so each key's parts are joined in the end. Until then keys are plain
+    # tuples, which are equal to `CodeKey`s.
     beginnings: dict[tuple[int, int, int], int] = {}
     named: dict[int, dict[tuple[int, int, int], Any]] = {kind: {} for kind in (*TEXTS, *TABLES)}
     blobs = (

@@ -1,11 +1,10 @@
-"""Event descriptions → where every field of a sample and of a sample_id tail is.
+"""Event descriptions → the place of every field of a sample and of a sample_id tail.
 
-Offsets are one number if all events lay their records out alike, and otherwise one number an event.
-Defined by ``include/uapi/linux/perf_event.h`` (Linux 6.18): the comment of PERF_RECORD_SAMPLE,
-which puts raw data, branch stack, user registers and user stack after the call chain in this
-order, and ``struct read_format``. Also by perf's rule for finding an event before its layout is
-known: all events keep the id at the same place (``evlist__valid_sample_type`` in
-``tools/perf/util/evlist.c``).
+An offset is one number if all events agree, and otherwise one number for each event.
+Source: ``include/uapi/linux/perf_event.h`` (Linux 6.18): the comment of PERF_RECORD_SAMPLE, with
+raw data, branch stack, user registers and user stack after the call chain in this order, and
+``struct read_format``; ``evlist__valid_sample_type`` in ``tools/perf/util/evlist.c``: all events
+have the id at the same place, so that perf finds the event of a sample.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.record_layout import SampleLayout, layout_of
+from prospect.abi.record_layout import SampleLayout, layout_of, read_format_words
 from prospect.columns.buffers import is_scalar
 from prospect.errors import RecordingError
 from prospect.records import NamedTuple, Record
@@ -34,9 +33,9 @@ class GroupLayout(NamedTuple):
     """The place of the values of a group in one event's samples, in words.
 
     Attributes:
-        begin: of the number of values, from the header on.
-        values: of the first value, from there on.
-        each: of a value with its id, which is right after it.
+        begin: from the header to the number of values.
+        values: from there to the first value.
+        each: size of a value with its id, which follows it.
         is_inherited: whether each thread has its own values.
     """
 
@@ -47,17 +46,12 @@ class GroupLayout(NamedTuple):
 
 
 def group_layout(attr: EventAttr, fixed_words: int) -> GroupLayout | None:
-    """Return where an event's samples have the values of its group; None if they have none."""
+    """Return the place of the values of a group in an event's samples; None if they have none."""
     needed = abi.PERF_FORMAT_GROUP | abi.PERF_FORMAT_ID
     if not attr.sample_type & abi.PERF_SAMPLE_READ or attr.read_format & needed != needed:
         return None
-    times = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
-    return GroupLayout(
-        begin=fixed_words,
-        values=1 + (attr.read_format & times).bit_count(),
-        each=2 + bool(attr.read_format & abi.PERF_FORMAT_LOST),
-        is_inherited=bool(attr.flags & abi.FLAG_INHERIT),
-    )
+    values, each = read_format_words(attr.read_format)
+    return GroupLayout(fixed_words, values, each, bool(attr.flags & abi.FLAG_INHERIT))
 
 
 _REGISTER_LIMIT = 64
@@ -70,7 +64,7 @@ class Trailing(NamedTuple):
         has_raw: raw data comes first.
         branch_words_each: words of each branch with its counter, 0 without a branch stack.
         has_branch_index: a word is between the number of branches and the branches.
-        are_branches_calls: the branches are the calls that have not returned yet.
+        are_branches_calls: the branches are calls that have not returned yet.
         registers: the kernel's numbers of the user's registers, ascending; empty without.
         has_stack: a copy of the user's stack.
     """
@@ -85,7 +79,7 @@ class Trailing(NamedTuple):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything that is decoded."""
+        """Whether any of these fields is decoded."""
         return self.has_registers or self.has_stack or self.are_branches_calls
 
 
@@ -110,8 +104,8 @@ def trailing_of(attr: EventAttr) -> Trailing:
     return found if found.is_wanted else Trailing()
 
 
-# Ids come from one counter of the kernel, so those of a recording lie close together and a
-# table indexed by id - lowest id is the fastest look-up; ids further apart are searched.
+# Ids come from one counter of the kernel, so those of a recording are close to each other, and a
+# table by id - lowest id is the fastest look-up. Ids of a larger range are searched.
 _DENSE_RANGE = 1 << 16
 
 _CLOCK_LIMIT = 1 << 8
@@ -119,14 +113,14 @@ _EVENT_LIMIT = 1 << 16
 
 
 class IdTable(Record):
-    """The ids of a recording's events, and which event and clock each belongs to.
+    """The ids of a recording's events, with the event and clock of each.
 
     Attributes:
-        ids: u64[k] ascending.
-        event: i64[k] row of the recording's events.
-        clock: u8[k] position of the id's clock in the bank.
-        several_events: whether `event` holds more than one value.
-        several_clocks: whether `clock` holds more than one value.
+        ids: ascending.
+        event: row of the recording's events.
+        clock: position of the id's clock in the bank.
+        several_events: whether `event` has more than one value.
+        several_clocks: whether `clock` has more than one value.
     """
 
     ids: NDArray[np.uint64]
@@ -140,7 +134,7 @@ class IdTable(Record):
         """Return the event row (i64[n], -1 unknown) and the clock (u8[n]) of each of `ids`.
 
         As in perf, an id of 0 means the first event, and so does any id if there is only one.
-        Both are broadcast scalars where all ids are the same.
+        Both are broadcast scalars if all ids are the same.
 
         Source: ``evlist__event2evsel`` (``tools/perf/util/evlist.c``, 6.18).
         """
@@ -207,7 +201,7 @@ def _dense_rows(ids: NDArray[np.uint64]) -> NDArray[np.int64] | None:
     reach = int(ids[-1]) - int(ids[0])
     if reach >= _DENSE_RANGE:
         return None
-    # One entry too many, which says "not found" and is what clipping leads to.
+    # The last entry means "not found": clipped ids get it.
     rows = np.full(reach + 2, -1)
     rows[(ids - ids[0]).view(np.int64)] = np.arange(len(ids))
     return rows
@@ -216,7 +210,7 @@ def _dense_rows(ids: NDArray[np.uint64]) -> NDArray[np.int64] | None:
 class Schema(Record):
     """Offsets of a recording's fields, in u64 words; 0 means that the field is absent.
 
-    Every `PerEvent` is an int where all events agree, else i64[events].
+    A `PerEvent` is an int if all events agree, else i64[events].
 
     Attributes:
         sample: field → words from the header.
@@ -224,23 +218,24 @@ class Schema(Record):
         least_fixed_words: the smallest `fixed_words` of all events.
         read_words: fixed words of the PERF_SAMPLE_READ part.
         read_words_each: further words of it for each of its `nr` values.
-        has_chain: 1 if samples carry a call chain.
-        group_word: where samples have the id of their control group, words from their end.
+        has_chain: 1 if samples have a call chain.
+        group_word: the id of the control group, words from the end of samples.
         tail: field → words from a record's end (negative).
         tail_words: size of the tail.
-        id_word: where every sample has its id; 0 if they have none.
-        id_tail_word: where every tail has it (negative); 0 if they have none.
+        id_word: the id in every sample; 0 if they have none.
+        id_tail_word: the id in every tail (negative); 0 if they have none.
         ids: None if the recording declares no ids.
-        period: u64[events], for samples that do not carry theirs.
-        trailing: fields after the call chains, a row an event; one if all agree.
-        groups: where samples have the values of their event's group, a row an event.
+        period: u64[events], for samples without one.
+        trailing: fields after the call chains, for each event; one if all agree.
+        groups: the values of the event's group in samples, for each event.
         shared_event: that of samples with unknown ids, -1 for none; see `samples.SharedSamples`.
         switch_event: that of context switches, -1 for none.
-        raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
-        raw_data: rows of events whose raw data is kept whole: special PMUs', pieces of stacks,
-            waits of perf's.
-        off_cpu_event: that of waits of perf's, -1 for none.
-        switch_tail: where records of switches have their time and task, words from their end.
+        raw_fields: offset and size of the wanted fields of raw data, for each event; empty for
+            none.
+        raw_data: rows of events whose raw data is kept whole: special PMUs, pieces of stacks, and
+            waits of ``perf record --off-cpu``.
+        off_cpu_event: that of these waits, -1 for none.
+        switch_tail: time and task in records of switches, words from their end.
     """
 
     sample: dict[str, PerEvent]
@@ -320,7 +315,9 @@ def schema_of(
         id_word=_id_position(layouts, "sample"),
         id_tail_word=_id_position(layouts, "tail"),
         ids=IdTable.build(events, clock_of_id),
-        period=np.array([1 if _is_rate(attr) else attr.sample_period for attr in attrs], np.uint64),
+        period=np.array(
+            [1 if attr.flags & abi.FLAG_FREQ else attr.sample_period for attr in attrs], np.uint64
+        ),
         trailing=trailing if len(set(trailing)) > 1 else trailing[:1],
         groups=tuple(
             group_layout(attr, layout.fixed_words)
@@ -342,7 +339,7 @@ def schema_of(
 
 
 def _shared_event(events: Sequence[EventDescription]) -> int:
-    """Return the row of the one event that samples of unknown ids can be of; -1 for none."""
+    """Return the row of the only event to which samples of unknown ids can belong; -1 for none."""
     rows = [row for row, event in enumerate(events) if event.attr.shares_samples]
     return rows[0] if len(rows) == 1 else -1
 
@@ -369,8 +366,7 @@ def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
     """Return the row of the event that samples context switches, if there are records of them.
 
     Returns:
-        The row, -1 for none, and where these records have their time and task, in words from
-        their end; 0 if they lack one.
+        The row, -1 for none, and the words from these records' ends to time and task; 0 for none.
     """
     has_records = any(event.attr.flags & abi.FLAG_CONTEXT_SWITCH for event in events)
     for row, event in enumerate(events):
@@ -383,10 +379,7 @@ def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
 
 
 def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:
-    """Return `value` for each of `rows` (rows of events), or as it is where all events agree.
-
-    It is one number too where all rows are one, as a broadcast scalar.
-    """
+    """Return `value` for each of `rows` of events; one number if all events or rows agree."""
     if isinstance(value, int) or rows is None:
         return value
     return int(value[rows[0]]) if len(rows) and is_scalar(rows) else value.take(rows)
@@ -399,31 +392,19 @@ def _id_position(layouts: list[SampleLayout], part: str) -> int:
 
 
 def _group_word(attr: EventAttr) -> int:
-    """Return where the id of the control group is, in words from a sample's end; 0 for none.
+    """Return the place of the id of the control group, in words from a sample's end; 0 for none.
 
-    Only what has one word follows it, but for AUX data: samples with such have none here.
+    Only fields of one word follow it, except AUX data; samples with AUX data count as having none.
     """
     kinds = attr.sample_type
     if not kinds & abi.PERF_SAMPLE_CGROUP or kinds & abi.PERF_SAMPLE_AUX:
         return 0
-    behind = abi.PERF_SAMPLE_DATA_PAGE_SIZE | abi.PERF_SAMPLE_CODE_PAGE_SIZE
-    return -1 - (kinds & behind).bit_count()
-
-
-def _is_rate(attr: EventAttr) -> bool:
-    return bool(attr.flags & abi.FLAG_FREQ)
+    following = abi.PERF_SAMPLE_DATA_PAGE_SIZE | abi.PERF_SAMPLE_CODE_PAGE_SIZE
+    return -1 - (kinds & following).bit_count()
 
 
 def _read_words(attr: EventAttr) -> tuple[int, int]:
-    # struct read_format: value, enabled, running, id, lost; or nr, enabled, running and
-    # nr times value, id, lost for a group.
     is_followed = attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN or trailing_of(attr).is_wanted
     if not (attr.sample_type & abi.PERF_SAMPLE_READ and is_followed):
-        return 0, 0  # nothing that is read here follows it
-    times = (abi.PERF_FORMAT_TOTAL_TIME_ENABLED, abi.PERF_FORMAT_TOTAL_TIME_RUNNING)
-    values = (abi.PERF_FORMAT_ID, abi.PERF_FORMAT_LOST)
-    time_words = sum(attr.read_format & bit != 0 for bit in times)
-    value_words = 1 + sum(attr.read_format & bit != 0 for bit in values)
-    if attr.read_format & abi.PERF_FORMAT_GROUP:
-        return 1 + time_words, value_words
-    return time_words + value_words, 0
+        return 0, 0  # no field that is decoded follows it
+    return read_format_words(attr.read_format)

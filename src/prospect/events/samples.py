@@ -3,18 +3,17 @@
 Layouts: the comment of PERF_RECORD_SAMPLE and ``struct read_format`` in
 ``include/uapi/linux/perf_event.h`` (Linux 6.18). `user_states` reads what follows the call chain.
 
-`SharedSamples` are those of context switches that the kernel prepared for another profiler's event
-first. If two profilers sample one software event on a CPU, the kernel fills in one perf_sample_data
-for both, so that the second event's samples have the id of the first and the time of its clock.
-Every sample in a recording's own rings was written by its own events, so a foreign id only shows
-that this has happened. The record of the switch itself, which follows in the ring, has the right
-time. Source: ___perf_sw_event(), perf_prepare_sample() and __perf_event_header__init_id() in
-``kernel/events/core.c`` (Linux 6.18; since 6.2, when `sample_flags` came to be shared).
+`SharedSamples`: if two profilers sample one software event on a CPU, the kernel fills in one
+perf_sample_data for both, so the second event's samples have the id of the first and the time of
+its clock. All samples in a recording's rings are those of its own events, so a foreign id only
+shows that this has happened. The record of the context switch, which follows in the ring, has the
+right time. Source: ___perf_sw_event(), perf_prepare_sample() and __perf_event_header__init_id() in
+``kernel/events/core.c`` (Linux 6.18; since 6.2, which shares `sample_flags`).
 
-`GroupReads`: in a group of events (``{a,b}:S``) each member has a row where its leader has a
-sample, with what it counted since the leader's sample before; a member that counted nothing has
-none. Source: ``deliver_sample_group()`` and ``deliver_sample_value()`` in
-``tools/perf/util/session.c``, Linux 6.18.
+`GroupReads`: in a group of events (``{a,b}:S``) each member has a row for each sample of its
+leader, with its count since the leader's last sample, unless that is 0.
+Source: ``deliver_sample_group()`` and ``deliver_sample_value()`` in ``tools/perf/util/session.c``,
+Linux 6.18.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ class ChainPlaces(NamedTuple):
 
     Attributes:
         begin: i64[n] words.
-        length: i64[n] words; 0 for a chain that does not fit into its record.
-        cut: how many such chains there are.
-        behind: i64[n] where what follows the chain begins; behind the record of a cut one.
+        length: i64[n] words; 0 for a chain that is longer than its record.
+        cut: the number of such chains.
+        behind: i64[n] the word after the chain; beyond the record for a cut one.
     """
 
     begin: NDArray[np.int64]
@@ -83,7 +82,7 @@ def find_chains(
     end = positions + size_words
     each = at_rows(schema.read_words_each, rows)
     if not isinstance(each, int) or each:
-        # A group's values: `nr` of them. Without a group `each` is 0 and the word read is unused.
+        # A group has `nr` values. Without a group `each` is 0 and that word is not used.
         values = _count_at(words, at, end, each)
         is_cut = (values < 0) & (np.asarray(each) > 0)
         at = np.where(is_cut, end, at + values * each)
@@ -109,7 +108,7 @@ def _count_at(
     end: NDArray[np.int64],
     each: int | NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the count that is at `at`, -1 if its items would not end before `end`."""
+    """Return the count at `at`, -1 if its items would end after `end`."""
     room = end - at - 1
     count = words.take(at, mode="clip")
     most = np.maximum(room, 0).astype(np.uint64)
@@ -120,7 +119,7 @@ def _count_at(
     return length if fits.all() else np.where(fits, length, -1)
 
 
-# From a sample to the record of its switch: copies of stacks, and an interrupt between.
+# Between a sample and the record of its switch: copies of stacks, perhaps an interrupt.
 _SOON_NS = 100_000_000
 _MASK_TYPE = np.uint64(0xFFFFFFFF)
 _SWITCH_TYPES = np.array([abi.PERF_RECORD_SWITCH, abi.PERF_RECORD_SWITCH_CPU_WIDE], np.uint64)
@@ -132,9 +131,9 @@ class SharedSamples(NamedTuple):
     """Samples that may be shared.
 
     Attributes:
-        end: i64[n] where each sample ends, which is where the next record begins.
-        rows: i64[n] their events.
-        is_foreign: bool[n] whether they have the id of an event that is not of the recording.
+        end: the end of each sample, where the next record begins.
+        rows: their events.
+        is_foreign: whether they have the id of an event outside the recording.
     """
 
     end: Rows
@@ -145,12 +144,12 @@ class SharedSamples(NamedTuple):
 def true_times(
     words: Words, met: SharedSamples, task: Words, time_ns: Words, schema: Schema
 ) -> Words:
-    """Return the samples' times, u64[n]: those of context switches by their own clock.
+    """Return the samples' times, u64[n], those of context switches by their own clock.
 
     Args:
         met: the samples.
-        task: u64[n] whose they are.
-        time_ns: u64[n] as the samples have it.
+        task: u64[n] their tasks.
+        time_ns: u64[n] the times in the samples.
     """
     tail_time, tail_task = schema.switch_tail
     of_switch = np.flatnonzero(met.rows == schema.switch_event)
@@ -167,7 +166,7 @@ def true_times(
     is_soon = (ahead >= 0) & (ahead <= _SOON_NS)
     if (is_soon | ~is_own).all():
         return time_ns
-    # If a ring was emptied between the two, by how much the clocks differ elsewhere.
+    # If a ring was emptied between the two, use the clocks' difference elsewhere.
     differs = np.int64(np.median(ahead[is_own & ~is_soon]))
     shifted = (time_ns.take(of_switch).view(np.int64) + differs).view(np.uint64)
     is_wrong = np.where(is_own, ~is_soon, met.is_foreign.take(of_switch))
@@ -186,9 +185,9 @@ class GroupSamples(NamedTuple):
 
 
 class _Reads(NamedTuple):
-    """Values: the row of the sample, the counter's id, what it had counted, and of whom.
+    """Values: the row of the sample, the counter's id, its value, and its owner.
 
-    `owner` u64 is the thread where each has its own values, else 0.
+    `owner` u64 is the thread if each has its own values, else 0.
     """
 
     sample: Rows
@@ -198,7 +197,7 @@ class _Reads(NamedTuple):
 
 
 class GroupReads:
-    """The values of all groups met so far.
+    """The values of all groups so far.
 
     Attributes:
         damaged: number of samples whose values could not be read.
@@ -221,9 +220,9 @@ class GroupReads:
         del self._reads[reads:]
 
     def append(self, words: Words, met: GroupSamples, first_sample: int) -> None:
-        """Take in the values of samples that are next to each other in the recording.
+        """Append the values of consecutive samples.
 
-        A group that would end behind its sample, or has too many members, is left out.
+        A group that would end after its sample, or has too many members, is left out.
 
         Args:
             words: u64 the block.
@@ -253,11 +252,11 @@ class GroupReads:
             )
 
     def add_members(self, samples: Samples, ids: IdTable) -> Samples:
-        """Return the samples with those of the other members behind each leader's."""
+        """Return the samples, with those of the other members after each leader's."""
         if not self._reads:
             return samples
         columns = [np.concatenate(column) for column in zip(*self._reads, strict=True)]
-        # Those of a window are ordered by event.
+        # The values of a window are ordered by event.
         in_order = np.argsort(columns[0], kind="stable")
         reads = _Reads(*(column.take(in_order) for column in columns))
         counted = _since_last(reads)
@@ -280,13 +279,13 @@ class GroupReads:
 
 
 def _since_last(reads: _Reads) -> Words:
-    """Return what each counter counted since it was last read, or at all, u64[m]."""
+    """Return each counter's count since its last value, or from the start, u64[m]."""
     order = np.lexsort((np.arange(len(reads.id)), reads.owner, reads.id))
     id_, owner, value = reads.id.take(order), reads.owner.take(order), reads.value.take(order)
     before = np.zeros(len(value), np.uint64)
     before[1:] = np.where((id_[1:] == id_[:-1]) & (owner[1:] == owner[:-1]), value[:-1], 0)
     counted = np.empty(len(value), np.uint64)
-    # Only a counter that was reset has less than before.
+    # Only a reset counter has a smaller value than before.
     counted[order] = np.where(value >= before, value - before, value)
     return counted
 
@@ -296,7 +295,7 @@ NO_CPU = 0xFFFF
 
 # A header's size in words, as a number of bytes in its highest 16 bits.
 _WORDS_SHIFT = 51
-# Room beyond what the samples so far let expect, so that buffers rarely grow twice.
+# Memory beyond the estimate from the samples so far, so that buffers rarely grow twice.
 _HEADROOM = 1.25
 # Bytes of a header in the file: misc, after the type.
 _MODE_BYTE = 4
@@ -304,7 +303,7 @@ _MODE_MASK = np.uint8(abi.PERF_RECORD_MISC_CPUMODE_MASK)
 
 
 class _Done(NamedTuple):
-    """How much was appended, and what could not be, at some moment."""
+    """Numbers of appended and left-out items, at some moment."""
 
     samples: int = 0
     chain_words: int = 0
@@ -326,8 +325,7 @@ class _Chosen(NamedTuple):
         header: u64[n] the headers.
         rows: i64[n] their events, None if there is one.
         clock: u8[n] their clocks, None if there is one.
-        is_foreign: bool[n] whether their ids are of no event of the recording; None if ids
-            do not say.
+        is_foreign: bool[n] whether no event of the recording has their ids; None without ids.
     """
 
     positions: Positions
@@ -353,7 +351,7 @@ class _Chosen(NamedTuple):
 
 
 class SampleColumns:
-    """The columns of all samples met so far; a `record_starts.SampleSink`."""
+    """The columns of all samples so far; a `record_starts.SampleSink`."""
 
     def __init__(self, schema: Schema, python: RuntimeColumns | None = None) -> None:
         self._schema = schema
@@ -388,17 +386,17 @@ class SampleColumns:
             self._raw = RawColumns(schema.raw_fields, schema.raw_data)
 
     def begin_block(self, cpu: int) -> None:
-        """Say which CPU the next samples are from where they do not say it (-1 unknown)."""
+        """Set the CPU of the next samples without one (-1 unknown)."""
         self._block_cpu = np.uint64(cpu if 0 <= cpu < NO_CPU else NO_CPU)
 
     @property
     def met(self) -> int:
-        """Number of samples met, those left out included."""
+        """Number of samples, including those left out."""
         return self._done.samples + self._done.short + self._done.unknown
 
     @property
     def keeps_blocks(self) -> bool:
-        """Whether what `finish` returns refers to the blocks."""
+        """Whether the result of `finish` refers to the blocks."""
         return self._states.is_wanted
 
     @property
@@ -407,10 +405,10 @@ class SampleColumns:
         return 8 * self._done.left_out_words
 
     def begin_batch(self, words: int, words_left: int, samples: int | None = None) -> None:
-        """Make room for the samples of `words`, the next of `words_left` of this block.
+        """Reserve memory for the samples of `words`, the next of `words_left` of this block.
 
-        The rate of samples so far decides how much room the rest of the block gets: memory that
-        is never written to is never resident, copying grown buffers is what costs.
+        The rate of samples so far determines the memory for the rest of the block. Memory that is
+        never written is never resident, but copying grown buffers is expensive.
         """
         self._sure = self._done
         done, least = self._done, self._schema.least_fixed_words
@@ -425,7 +423,7 @@ class SampleColumns:
             for column in (*columns, *more):
                 column.reserve(done.samples, capacity)
         if self._has_chains:
-            # The last sample of a batch may end behind it.
+            # The last sample of a batch may end after it.
             needed = min(words + LARGEST_RECORD_WORDS, words_left)
             self._chain_capacity = self._room(
                 done.chain_words, self._chain_capacity, needed, words_left, words_left
@@ -441,7 +439,7 @@ class SampleColumns:
         return max(used + expected, used + used // 2)
 
     def rewind(self) -> None:
-        """Forget what was appended since the batch began."""
+        """Forget the samples appended since the batch began."""
         self._done = self._sure
         self._states.rewind(self._sure.states)
         self._groups.rewind(self._sure.groups)
@@ -451,10 +449,10 @@ class SampleColumns:
             self._raw.rewind(self._sure.raw)
 
     def append(self, words: Words, positions: Positions) -> None:
-        """Take the samples whose headers are at `positions`, ascending and not overlapping.
+        """Append the samples whose headers are at `positions`, ascending and not overlapping.
 
-        Left out and counted: samples shorter than their event's fixed part, and samples whose id
-        should name their event but is none of the recording's.
+        Samples that are shorter than their event's fixed part, or whose id belongs to no event, are
+        left out and counted.
         """
         if self._python is not None:
             positions = self._without_python(words, _as_array(positions), self._python)
@@ -468,7 +466,7 @@ class SampleColumns:
         self._time.put(begin, self._times(words, chosen, task))
         self._mode.put(begin, chosen.header.view(np.uint8)[_MODE_BYTE::8] & _MODE_MASK)
         cpu = self._field(words, chosen, "cpu", self._block_cpu)
-        self._cpu.put(begin, cpu.astype(np.uint16))  # above it is a word that is reserved
+        self._cpu.put(begin, cpu.astype(np.uint16))  # the upper half is reserved
         fixed_period = self._schema.period
         default = fixed_period[0] if chosen.rows is None else fixed_period.take(chosen.rows)
         self._period.put(begin, self._field(words, chosen, "period", default))
@@ -490,7 +488,7 @@ class SampleColumns:
     def _without_python(
         self, words: Words, positions: NDArray[np.int64], python: RuntimeColumns
     ) -> NDArray[np.int64]:
-        """Hand records of Python frames on; return the positions of the samples."""
+        """Pass records of runtimes' frames on; return the positions of the samples."""
         ids = _gather(words, positions, self._schema.id_word)
         is_python = python.are_mine(ids)
         if not is_python.any():
@@ -502,7 +500,7 @@ class SampleColumns:
         return rest
 
     def finish(self) -> Samples:
-        """Return all samples as they are, and those of the other members of their groups."""
+        """Return all samples, and those of the other members of their groups."""
         count, chain_words = self._done.samples, self._done.chain_words
         chain_start = chain = None
         if chain_words:
@@ -544,11 +542,11 @@ class SampleColumns:
         return [f"{what}: {number}" for what, number in counts if number]
 
     def _choose(self, words: Words, positions: Positions) -> _Chosen:
-        """Find the event and clock of each sample; leave out what cannot be read."""
+        """Find the event and clock of each sample; leave out unreadable ones."""
         schema = self._schema
         chosen = _Chosen(positions, np.ascontiguousarray(_gather(words, positions, 0)))
         met, all_met = len(positions), chosen
-        # The size is in the uppermost bits of a header.
+        # The size is in the highest bits of a header.
         if met and chosen.header.min() < np.uint64(schema.least_fixed_words << _WORDS_SHIFT):
             chosen = chosen.keep(chosen.size_words >= schema.least_fixed_words)
         short, unknown = met - len(chosen.positions), 0
@@ -585,7 +583,7 @@ class SampleColumns:
         name: str,
         absent: np.uint64 | NDArray[np.uint64],
     ) -> NDArray[np.uint64]:
-        """Return a field of `chosen` samples, `absent` where an event's samples lack it."""
+        """Return a field of `chosen` samples, `absent` for events without it."""
         offset = at_rows(self._schema.sample[name], chosen.rows)
         if isinstance(offset, int):
             if offset:
@@ -641,7 +639,7 @@ def _as_array(positions: Positions) -> NDArray[np.int64]:
 
 
 def _gather(words: Words, positions: Positions, offset: int) -> NDArray[np.uint64]:
-    """Return the words `offset` behind each of `positions`; a view where these are a range."""
+    """Return the words `offset` after each of `positions`; a view if these are a range."""
     if isinstance(positions, range):
         return words[positions.start + offset : positions.stop + offset : positions.step]
     return words[offset:].take(positions, mode="clip")

@@ -1,11 +1,11 @@
-"""Side records (all that are not samples): collected, sorted by time, and made tables of `columns`.
+"""Side records, which are all except samples: collected, sorted by time, and made tables.
 
-Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18). Which
-bytes of a record are its sample_id tail is decided as perf writes them: a name ends in NUL and is
-padded to 8 bytes, the tail follows, zeroed in records that perf synthesised, or is missing.
+Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18). The
+sample_id tail follows a name, which ends in NUL and is padded to 8 bytes; in records that perf
+synthesized it is zero or missing.
 
-A program can make its names 4 KB each, and they are mostly the same: each distinct name is kept
-once, and a record has its number instead.
+A program's names may have 4 KB each, and most are equal. So each distinct name is kept once, and a
+record has its number.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from prospect.events.sample_schema import at_rows
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from prospect.events.sample_schema import PerEvent, Schema
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]
 
-# Types that are not here are only counted.
+# Records of other types are only counted.
 _NAMED = (
     abi.PERF_RECORD_MMAP,
     abi.PERF_RECORD_MMAP2,
@@ -65,7 +63,7 @@ DECODED_TYPES = (
 )
 # Words of header and body, up to the name or the tail.
 _BODY_WORDS = {kind: record_struct(kind).size // 8 for kind in DECODED_TYPES}
-# Records whose time is in the body: word of it.
+# The word of the time, for records with the time in the body.
 _TIME_WORDS = {
     abi.PERF_RECORD_FORK: 3,
     abi.PERF_RECORD_EXIT: 3,
@@ -77,11 +75,11 @@ _COMMON_TYPES = 128
 _KNOWN_TYPES = (*abi.KERNEL_RECORD_TYPES, *abi.PERF_RECORD_TYPES)
 _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
-# Records are shortened once so many words of them have come together.
+# Records are packed once they have so many words.
 _PACKED_WORDS = 1 << 22
-# The kernel's name for a path that is longer than it has room for.
+# The kernel's name for a path that is too long.
 _NO_PATH = b"//toolong"
-# `flags` are in the other half of the word.
+# The other half of the word has `flags`.
 _PROT_MASK = np.uint64((1 << 32) - 1)
 
 
@@ -104,10 +102,10 @@ class Records(Record):
     """Side records in time order, one row each.
 
     Attributes:
-        words: u64 all of them back to back, in the order of the recording, but for their names.
-        start: i64[n] where each begins in `words`.
+        words: u64 all records in the order of the recording, without their names.
+        start: i64[n] the place of each in `words`.
         name_number: i64[n] row of `names`, -1 for types without.
-        names: what is named, in the order of the recording.
+        names: in the order of the recording.
         type: i64[n] PERF_RECORD_*.
         misc: u16[n] of the header.
         time_ns: u64[n] from body or tail, 0 without.
@@ -128,12 +126,12 @@ class Records(Record):
     task: NDArray[np.uint64]
 
     def of(self, *types: int) -> Rows:
-        """Return the rows of records of `types`; they are the tables' `order`, too."""
+        """Return the rows of records of `types`, which are also the tables' `order`."""
         rows: Rows = np.isin(self.type, types).nonzero()[0]
         return rows
 
     def word(self, rows: Rows, offset: int) -> NDArray[np.uint64]:
-        """Return the word `offset` behind the header of each of `rows`, u64."""
+        """Return the word `offset` after the header of each of `rows`, u64."""
         return self.words.take(self.start.take(rows) + offset)
 
     def low(self, rows: Rows, offset: int) -> NDArray[np.int32]:
@@ -146,17 +144,17 @@ class Records(Record):
 
 
 class SideRecords:
-    """Copies of the side records met so far; a `record_starts.RecordSink`.
+    """Copies of the side records so far; a `record_starts.RecordSink`.
 
-    They are copied because a block's memory may be gone when the next one is asked for, and
-    decoded together because most blocks hold few of each type.
+    They are copied because a block's memory ends with the next block, and decoded together because
+    most blocks have few of each type.
 
     Attributes:
-        short: how many were left out because they are shorter than their type's fields.
-        unknown: how many were left out because nobody knows their type.
+        short: the number of records left out because they are shorter than their type's fields.
+        unknown: the number of records left out because their type is unknown.
         left_out_words: the size of both.
-        left_out_names: how many names were left out because all of them take too much memory.
-        deferred_chains: the words of PERF_RECORD_CALLCHAIN_DEFERRED, some records in each.
+        left_out_names: the number of names left out because all take too much memory.
+        deferred_chains: the words of PERF_RECORD_CALLCHAIN_DEFERRED, several records in each.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -177,12 +175,12 @@ class SideRecords:
 
     @property
     def counts(self) -> dict[int, int]:
-        """Number of records met by type."""
+        """Number of records by type."""
         common = enumerate(self._common_counts[:-1].tolist())
         return {type_: number for type_, number in common if number} | self._other_counts
 
     def append(self, words: Words, positions: Rows) -> None:
-        """Take the records whose headers are at `positions`, ascending."""
+        """Append the records whose headers are at `positions`, ascending."""
         header = words.take(positions)
         type_ = (header & _MASK_TYPE).view(np.int64)
         self._count(type_)
@@ -213,7 +211,7 @@ class SideRecords:
             self._other_counts.update(types[types >= _COMMON_TYPES].tolist())
 
     def finish(self) -> Records:
-        """Describe everything taken so far, in time order."""
+        """Return all records so far, in time order."""
         self._pack()
         words, size, name_number = zip(*self._packed, strict=True)
         self._packed.clear()
@@ -226,7 +224,7 @@ class SideRecords:
         )
 
     def _pack(self) -> None:
-        """Shorten the records that came together: without names, and without mappings of data."""
+        """Pack the collected records: remove names, and mappings of data."""
         words = np.concatenate([np.empty(0, np.uint64), *self._parts])
         size = np.concatenate([np.empty(0, np.int64), *self._sizes])
         self._parts.clear()
@@ -245,24 +243,20 @@ class SideRecords:
         name_number = np.full(len(kept), -1, np.int64)
         named = is_named.nonzero()[0]
         name_number[named] = self._numbers(words, name_start.take(named), body_end.take(named))
-        # Each record is two pieces: up to its name, and its tail.
+        # Each record has two pieces: up to its name, and its tail.
         pieces = np.stack((start, body_end), axis=1).reshape(-1)
         lengths = np.stack((name_start - start, end - body_end), axis=1).reshape(-1)
         size = (name_start - start) + (end - body_end)
-        # A name for which there is no tail is all that a record has: what is read of it as one
-        # would be its body.
+        # A negative size marks a record with a name and without a tail, whose last words are its
+        # body.
         size = np.where(is_named & ~has_tail, -size, size)
         self._packed.append((words.take(segments(pieces, lengths)), size, name_number))
 
     def _numbers(self, words: Words, begin: Rows, end: Rows) -> list[int]:
         """Number the names in ``words[begin[i]:end[i]]``."""
-        # One copy of all of them, cut as bytes: numpy has no faster way to intern strings.
-        data = words.take(segments(begin, end - begin)).tobytes()
-        cuts = [0, *(8 * np.cumsum(end - begin)).tolist()]
-        slots: dict[bytes, int] = {}
-        slot = [slots.setdefault(data[at:to], len(slots)) for at, to in itertools.pairwise(cuts)]
-        number = [self._number(raw.split(b"\0", 1)[0]) for raw in slots]
-        return [number[one] for one in slot]
+        distinct, row = _distinct_bytes(words, begin, end)
+        number = [self._number(raw.split(b"\0", 1)[0]) for raw in distinct]
+        return [number[one] for one in row]
 
     def _number(self, name: bytes) -> int:
         known = self._names.get(name)
@@ -273,6 +267,16 @@ class SideRecords:
             return self._names.setdefault(_NO_PATH, len(self._names))
         self._name_bytes += len(name)
         return self._names.setdefault(name, len(self._names))
+
+
+def _distinct_bytes(words: Words, begin: Rows, end: Rows) -> tuple[list[bytes], list[int]]:
+    """Return the distinct bytes of ``words[begin[i]:end[i]]``, and the row of each of these."""
+    # One copy of all, cut as bytes: numpy has no faster way to intern strings.
+    data = words.take(segments(begin, end - begin)).tobytes()
+    cuts = [0, *(8 * np.cumsum(end - begin)).tolist()]
+    rows: dict[bytes, int] = {}
+    row = [rows.setdefault(data[at:to], len(rows)) for at, to in itertools.pairwise(cuts)]
+    return list(rows), row
 
 
 def _type_and_misc(words: Words, start: Rows) -> tuple[Rows, NDArray[np.uint16]]:
@@ -319,12 +323,12 @@ def _describe(
 def _is_data_mapping(
     words: Words, start: Rows, type_: Rows, misc: NDArray[np.uint16]
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: mappings without code, by `prot` where it is known, else by the misc bit.
+    """Return bool[n]: mappings without code, by `prot` if it is known, else by the misc bit.
 
     Read-only mappings stay: interpreters run Android's dex and vdex files from there, and
-    simpleperf gives the code of its JIT a `prot` of its own (0x4000). Writable memory is heaps
-    and stacks, and words that point there are no frames. perf synthesises the kernel's and its
-    modules' MMAP2 with a `prot` of 0.
+    simpleperf gives the code of its JIT the `prot` 0x4000. Writable memory is heaps and stacks, and
+    words that point there are no frames. perf synthesizes MMAP2 records of the kernel and its
+    modules with a `prot` of 0.
 
     Source: ``perf_event_mmap_event`` (``kernel/events/core.c``, 6.18),
     ``perf_event__synthesize_modules_maps_cb`` (``tools/perf/util/synthetic-events.c``, 6.18),
@@ -345,20 +349,20 @@ def _is_data_mapping(
 
 
 def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
-    """Return the event that each record's tail is laid out for, None if all are alike."""
+    """Return the event of each record's tail, None if all have one layout."""
     if schema.is_uniform:
         return None
     if not schema.ids or not schema.id_tail_word:
         return np.zeros(len(end), np.int64)
     rows, _ = schema.ids.events_of(words.take(end + schema.id_tail_word, mode="clip"))
-    # A word that is no id is no tail either, or one of perf's own, written for the first event.
+    # A word that is no id means no tail, or one that perf wrote for the first event.
     return np.maximum(rows, 0)
 
 
 def _has_tail(
     words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: records that end in a tail; other names would be read as one."""
+    """Return bool[n]: records with a tail, not a name up to their end."""
     room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
     last_of_name = words.take(end - tail_words - 1, mode="clip")
     name_ends = (room >= 1) & ((last_of_name >> np.uint64(56)) == 0)
@@ -397,9 +401,7 @@ class SideTables(NamedTuple):
 def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> SideTables:
     """Decode the side records of a recording.
 
-    Args:
-        records: all of them.
-        asks_for_build_ids: bool[n], whether the event that wrote each has ``attr.build_id``.
+    `asks_for_build_ids` bool[n] tells whether the event of each record has ``attr.build_id``.
     """
     name, names = _names(records)
     has_build_id = _has_build_id(records, asks_for_build_ids)
@@ -414,25 +416,6 @@ def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> Side
         names,
         build_ids,
     )
-
-
-def _strings(
-    words: NDArray[np.uint64], begin: Rows, end: Rows, text_of: Callable[[bytes], bytes]
-) -> tuple[NDArray[np.int32], list[bytes]]:
-    """Number the distinct strings in ``words[begin[i]:end[i]]``, by first appearance.
-
-    Return i32[n] the row of each string, and the strings. `text_of` says what those bytes mean; it
-    is asked once for each distinct value.
-    """
-    length = end - begin
-    # One copy of all of them, cut as bytes: numpy has no faster way to intern strings.
-    data = words.take(segments(begin, length)).tobytes()
-    cuts = [0, *(8 * np.cumsum(length)).tolist()]
-    slots: dict[bytes, int] = {}
-    slot = [slots.setdefault(data[at:to], len(slots)) for at, to in itertools.pairwise(cuts)]
-    texts: dict[bytes, int] = {}
-    row_of_slot = [texts.setdefault(text_of(raw), len(texts)) for raw in slots]
-    return np.array(row_of_slot, np.int32).take(np.array(slot, np.int64)), list(texts)
 
 
 def _names(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
@@ -457,21 +440,22 @@ def _build_ids(
     rows = rows[(records.word(rows, _BUILD_ID_WORD) & _MASK_BYTE) != 0]
     begin = records.start.take(rows) + _BUILD_ID_WORD
     build_id = np.full(len(records.type), -1, np.int32)
+    distinct, row = _distinct_bytes(records.words, begin, begin + 3)
+    numbers: dict[bytes, int] = {}
     # build_id_size u8, 3 reserved bytes, build_id u8[20]
-    build_id[rows], build_ids = _strings(
-        records.words, begin, begin + 3, lambda raw: raw[4 : 4 + min(raw[0], 20)]
-    )
-    return build_id, build_ids
+    texts = (raw[4 : 4 + min(raw[0], 20)] for raw in distinct)
+    number = [numbers.setdefault(text, len(numbers)) for text in texts]
+    build_id[rows] = [number[one] for one in row]
+    return build_id, list(numbers)
 
 
 def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which records are MMAP2 with a build id in the place of device and inode.
+    """Return which records are MMAP2 with a build id instead of device and inode.
 
-    The misc bit alone does not say so. The kernel sets it in a header that all events share, and
-    does not clear it for the next event: one with ``attr.build_id`` 0 gets the bit with its device
-    and inode whenever somebody else records build ids. The attr does not always say so either:
-    ``perf inject`` writes build ids into records of events that did not ask for any. So where the
-    attr does not ask, the content decides.
+    The misc bit is not enough. The kernel sets it in a header that all events share, and does not
+    clear it for the next event: one with ``attr.build_id`` 0 gets the bit with its device and inode
+    if another recorder requests build ids. The attr is not enough either: ``perf inject`` writes
+    build ids into records of events without it. So for events without it the content decides.
 
     Source: ``perf_event_mmap_output`` (``kernel/events/core.c``, 6.18).
     """
@@ -483,11 +467,11 @@ def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_
 
 
 def _reads_as_build_id(records: Records, rows: Rows) -> NDArray[np.bool_]:
-    """Return which of these MMAP2 records hold a build id that can be no device and inode.
+    """Return which of these MMAP2 records have a build id that cannot be device and inode.
 
-    A build id is preceded by its size, 1 to 20, as a 32-bit number, and filled up with zeros. The
-    kernel's device numbers have 20 bits of minor, and no file system that has a major number
-    counts inodes to 2**48.
+    A build id follows its size, 1 to 20, as a 32-bit number, and is padded with zeros. The kernel's
+    device numbers have 20 bits of minor, and no file system with a major number has inodes of
+    2**48.
     """
     words = [records.word(rows, _BUILD_ID_WORD + word) for word in range(3)]
     raw = np.stack(words, axis=1).astype("<u8").view(np.uint8).reshape(len(rows), 24)
@@ -616,7 +600,7 @@ def _switches(records: Records) -> Switches | None:
 def _control_groups(
     records: Records, name: NDArray[np.int32], names: list[bytes]
 ) -> dict[int, bytes]:
-    """Return the paths of control groups by id; of an id that was given again the last one."""
+    """Return the paths of control groups by id; the last one of a reused id."""
     rows = records.of(abi.PERF_RECORD_CGROUP)
     ids = records.word(rows, 1).tolist()
     return {id_: names[row] for id_, row in zip(ids, name.take(rows).tolist(), strict=True)}

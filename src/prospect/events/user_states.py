@@ -1,7 +1,6 @@
 """Positions of samples → the user's registers and stack copies, and stacks of calls by branches.
 
-The bytes of stacks are never copied: they stay in the blocks of the records, which live as long as
-the states do.
+The bytes of stacks are never copied: the states refer to the blocks of the records.
 
 Source: perf_output_sample_regs(), perf_output_sample_ustack() in ``kernel/events/core.c`` (Linux
 6.18): no register follows an ABI of 0, and no dynamic size follows a stack of 0 bytes.
@@ -38,7 +37,7 @@ _BRANCH_WORDS = 3  # struct perf_branch_entry: from, to, flags
 class _States(NamedTuple):
     """The states of one window's samples; columns as in `UserStates`.
 
-    `registers_at` i64[k] is where the registers are; `registers` is None if they stay there.
+    `registers_at` i64[k] is the place of the registers; `registers` is None if they stay there.
     """
 
     sample: Rows
@@ -51,7 +50,7 @@ class _States(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """The branches of one window's samples; `length` i64[k] of them belong to each sample."""
+    """The branches of one window's samples, `length` i64[k] of each."""
 
     sample: Rows
     length: Rows
@@ -60,7 +59,7 @@ class _Calls(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How much was taken in, at some moment."""
+    """Numbers of appended items, at some moment."""
 
     states: int = 0
     calls: int = 0
@@ -68,7 +67,11 @@ class Mark(NamedTuple):
 
 
 class UserStateColumns:
-    """The user states of all samples met so far."""
+    """The user states of all samples so far.
+
+    Attributes:
+        damaged: number of samples whose registers or stack would end after their record.
+    """
 
     def __init__(self, trailing: Sequence[Trailing]) -> None:
         self._trailing = trailing
@@ -77,29 +80,29 @@ class UserStateColumns:
         self._calls: list[_Calls] = []
         self._blocks: list[NDArray[np.uint8]] = []
         self._words: Words | None = None
-        self._damaged = 0
+        self.damaged = 0
         self.is_wanted = any(each.is_wanted for each in trailing)
 
     @property
     def mark(self) -> Mark:
         """A moment that `rewind` can return to."""
-        return Mark(len(self._states), len(self._calls), self._damaged)
+        return Mark(len(self._states), len(self._calls), self.damaged)
 
     def rewind(self, mark: Mark) -> None:
         """Forget what was appended since `mark`."""
         del self._states[mark.states :]
         del self._calls[mark.calls :]
-        self._damaged = mark.damaged
+        self.damaged = mark.damaged
 
     def append(
         self, words: Words, at: Rows, end: Rows, rows: Rows | None, first_sample: int
     ) -> None:
-        """Take in the states of samples that are next to each other in the recording.
+        """Append the states of consecutive samples.
 
         Args:
             words: u64 the block.
-            at: i64[n] where what follows the samples' call chains begins.
-            end: i64[n] where the samples end.
+            at: i64[n] the ends of the samples' call chains.
+            end: i64[n] the ends of the samples.
             rows: i64[n] their events, None if there is one.
             first_sample: the row of the first among all samples.
         """
@@ -123,12 +126,12 @@ class UserStateColumns:
                 self._calls.append(_calls(words, counted))
             place = counted.behind(trailing.branch_words_each)
         state = _read_state(words, place, trailing)
-        self._damaged += int(np.count_nonzero(state.is_cut))
+        self.damaged += int(np.count_nonzero(state.is_cut))
         kept = np.flatnonzero(~state.is_cut & (state.abi > 0))
         if not len(kept):
             return
         registers_at = state.registers_at.take(kept)
-        # A block with copies stays until its copies are not needed any more.
+        # A block with copies stays as long as its copies are needed.
         stay = trailing.has_stack and trailing.registers == self._numbers
         self._states.append(
             _States(
@@ -143,7 +146,7 @@ class UserStateColumns:
         )
 
     def _registers(self, words: Words, at: Rows, trailing: Trailing) -> NDArray[np.uint64]:
-        """Gather the registers, 0 for those that only other events' samples have."""
+        """Return the registers, 0 for those that only other events' samples have."""
         count = len(trailing.registers)
         found = words.take(at[:, None] + np.arange(count), mode="clip")
         if trailing.registers == self._numbers:
@@ -226,14 +229,9 @@ class UserStateColumns:
             target=np.concatenate([part.target for part in self._calls]).take(moved),
         )
 
-    @property
-    def damaged(self) -> int:
-        """Number of samples whose registers or stack would end behind their record."""
-        return self._damaged
-
 
 class _Counted(NamedTuple):
-    """Samples with a count of items: `at` is where the items begin, `end` where samples end."""
+    """Samples with a number of items, which begin at `at`; samples end at `end`."""
 
     sample: Rows
     at: Rows
@@ -245,19 +243,19 @@ class _Counted(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The word in samples where the next field begins; places after `end` mean a cut sample."""
+    """The word of the next field in samples; a place after `end` means a cut sample."""
 
     sample: Rows
     at: Rows
     end: Rows
 
     def behind_raw(self, words: Words) -> _Place:
-        """Pass raw data: u32 size, then bytes up to a whole word."""
+        """Skip raw data: u32 size, then bytes up to a whole word."""
         size = (words.take(self.at, mode="clip") & _MASK_LOW).astype(np.int64)
         return self._replace(at=self.at + (size + 4 + 7) // _WORD_BYTES)
 
     def counted(self, words: Words, words_each: int, has_index: bool) -> _Counted:  # noqa: FBT001 - a fact of the layout
-        """Read a count; one that reaches behind its sample leads there, which later shows."""
+        """Read a count; if its items would end after the sample, the place is beyond it."""
         begin = self.at + 1 + has_index
         room = np.maximum(self.end - begin, 0) // words_each
         count = words.take(self.at, mode="clip")
@@ -267,7 +265,7 @@ class _Place(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The states of samples, and their places; i64[n] but for `is_cut`."""
+    """The states of samples, and their places."""
 
     abi: Rows
     registers_at: Rows

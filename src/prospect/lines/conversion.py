@@ -1,9 +1,8 @@
 """An ELF file with DWARF → a symcache: its lines and inlined functions, ordered by address.
 
-In and out: bytes. The library `symbolic` reads DWARF 2 to 5; what it makes is described by its
-crate symbolic-symcache. It reads other users' files: one that does not belong to root or to us is
-read in a child that may use little time and memory; this file is its program too, and therefore
-imports no other module of Prospect.
+The library `symbolic` reads DWARF 2 to 5; its crate symbolic-symcache describes the result. A child
+with little time and memory reads files that belong neither to root nor to us. This file is the
+child's program, so it imports no other module of Prospect.
 """
 
 from __future__ import annotations
@@ -17,16 +16,12 @@ if TYPE_CHECKING:
     import io
 
 _OWN_BYTES = 256 << 20  # of address space, before anything is read
-_PATIENCE = 3  # how many times its processor time it may take on a busy machine
+_PATIENCE = 3  # wall time per CPU time, on a busy machine
 
 
 def convert(data: bytes | memoryview) -> bytes | None:
-    """Make a symcache in this process; None for what the library cannot read.
-
-    Args:
-        data: the whole ELF file; it is not copied.
-    """
-    import cffi  # noqa: PLC0415 - needed where lines are asked for only
+    """Make a symcache of a whole ELF file in this process; None if the library cannot read it."""
+    import cffi  # noqa: PLC0415 - needed for lines only
 
     with cffi.FFI().from_buffer("uint8_t[]", data) as view:
         return _symcache_of(view)
@@ -41,20 +36,14 @@ def _symcache_of(view: Any) -> bytes | None:
             stream: io.BufferedReader = image.make_symcache().open_stream()
             return stream.read()
     except SymbolicError as error:  # a panic of the library is one too
-        # The library raises out of a frame that holds the error: a circle, which would keep the
+        # The library raises from a frame that refers to the error: a cycle, which would keep the
         # archive alive until garbage is collected, long after the bytes that it refers to.
         error.__traceback__ = None
     return None
 
 
 def convert_in_child(data: bytes | memoryview, most_bytes: int, seconds: float) -> bytes | None:
-    """Make a symcache in a child; None for what it cannot read within its limits.
-
-    Args:
-        data: as for `convert`.
-        most_bytes: how much memory it may take.
-        seconds: how much processor time.
-    """
+    """Make a symcache in a child, with bounded memory and CPU time; None if it cannot be read."""
     import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
 
     limits = (str(_OWN_BYTES + most_bytes), str(math.ceil(seconds)))

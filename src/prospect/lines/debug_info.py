@@ -1,12 +1,9 @@
-"""Which file has the DWARF of an image, and whether it may be given to the library that reads it.
+"""Whether an image's DWARF may be passed to the library that reads it, or why it may not.
 
-If it may not, a sentence says why there are no lines. Section names are those of the DWARF 5
-standard, appendix B; compressed sections are defined by the gABI, "Section Compression", and
-``.zdebug_`` by binutils.
+Section names are those of the DWARF 5 standard, appendix B, and ``.zdebug_`` of binutils.
 
-A report may spend a bounded time on debug information of other users: files that neither root nor
-we own are read one after the other, each by a child with what is left. One that takes too much has
-no symcache.
+A report may spend a bounded time on other users' debug information: children read files that
+neither root nor we own, one after the other. One that takes too long has no symcache.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import elf_layout
+from prospect.elf.compressed_sections import compressed_section
 from prospect.files.budget import VARIABLE, ReadBudget
 from prospect.files.rights import is_trusted
 from prospect.lines.conversion import convert_in_child
@@ -33,7 +31,7 @@ from prospect.lines.lines_limits import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from prospect.elf.image import ElfImage
 
@@ -55,14 +53,12 @@ NO_MEMORY = (
     f" memory that they may; {VARIABLE}=4G allows more"
 )
 
-_COMPRESSED_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
-_COMPRESSED_64 = struct.Struct("<IIQQ")  # Elf64_Chdr: type, reserved, size, alignment
 _OLD_COMPRESSED = struct.Struct(">4sQ")  # "ZLIB", size
 _OLD_PREFIX = b".zdebug_"
 _PREFIX = b".debug_"
 _MOST_NAMES = 3
 
-# The share of the time left by other users' files that those of one user may take.
+# The part of the remaining time that one user's files may take.
 _SHARE = 2 / 3
 
 
@@ -90,75 +86,64 @@ _HELP = {
 
 
 def unreadable(speaks_for: int) -> str:
-    """Say why debug information could not be read; `speaks_for` is whose it is."""
+    """Return the reason for unreadable debug information of a user."""
     return UNREADABLE if is_trusted(speaks_for) else COSTLY
 
 
 def split_files_missing(lack: Lack, names: Sequence[bytes]) -> str:
-    """Say which files with split debug information were not read, and why."""
+    """Return a sentence on missing files with split debug information."""
     shown = ", ".join(name.decode("utf-8", "surrogateescape") for name in names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"split debug information {lack.value}: {shown}{more}; {_HELP[lack]}"
 
 
 def may_be_split(image: ElfImage) -> bool:
-    """Whether units may have their rest in .dwo files, found without reading them.
+    """Return whether units may have their rest in .dwo files, without reading them.
 
-    Code of a split unit is addressed through this section only (DWARF 5, 7.3.2.2, and the GNU
-    extension to DWARF 4).
+    Only this section has the addresses of a split unit (DWARF 5, 7.3.2.2, and the GNU extension to
+    DWARF 4).
     """
     return any(image.find_section(name) >= 0 for name in (b".debug_addr", b".zdebug_addr"))
 
 
 def is_shared(image: ElfImage) -> bool:
-    """Whether part of the DWARF is in another file, as ``dwz -m`` leaves it."""
+    """Return whether part of the DWARF is in another file, by ``dwz -m``."""
     return image.find_section(b".gnu_debugaltlink") >= 0
 
 
 def is_readable(image: ElfImage) -> bool:
-    """Whether the file and what it unpacks to is of a size to be read at all.
+    """Return whether the unpacked file is small enough to be read.
 
-    The library reserves the memory that a compressed section claims to need, and a refusal of the
-    system ends the process.
+    The library reserves the memory that a compressed section claims to need. If the system refuses,
+    the process ends.
     """
     return len(image.data) + unpacked_bytes(image) <= LARGEST_DEBUG_BYTES
 
 
 def unpacked_bytes(image: ElfImage) -> int:
-    """Return what the compressed sections of debug information claim to unpack to."""
-    return sum(_unpacked_sizes(image))
-
-
-def _unpacked_sizes(image: ElfImage) -> Iterator[int]:
-    """Give what each compressed section of debug information claims to unpack to."""
-    header = _COMPRESSED_64 if image.is_64 else _COMPRESSED_32
-    for section in image.sections:
-        name = _section_name(image, int(section["name"]))
-        start = int(section["offset"])
-        content = image.data[start : start + int(section["size"])]
-        if name.startswith(_OLD_PREFIX) and len(content) >= _OLD_COMPRESSED.size:
-            yield _OLD_COMPRESSED.unpack_from(content)[1]
-        elif (
-            name.startswith(_PREFIX)
-            and section["flags"] & elf_layout.SHF_COMPRESSED
-            and len(content) >= header.size
-        ):
-            yield header.unpack_from(content)[-2]
-
-
-def _section_name(image: ElfImage, offset: int) -> bytes:
-    name = bytes(image.section_names[offset : offset + LONGEST_SECTION_NAME_BYTES])
-    return name.partition(b"\0")[0]
+    """Return the sizes that the compressed sections of debug information claim, together."""
+    total = 0
+    for row, section in enumerate(image.sections):
+        at = int(section["name"])
+        name = bytes(image.section_names[at : at + LONGEST_SECTION_NAME_BYTES]).partition(b"\0")[0]
+        if name.startswith(_OLD_PREFIX):
+            start = int(section["offset"])
+            content = image.data[start : start + int(section["size"])]
+            if len(content) >= _OLD_COMPRESSED.size:
+                total += _OLD_COMPRESSED.unpack_from(content)[1]
+        elif name.startswith(_PREFIX) and (compressed := compressed_section(image, row)):
+            total += compressed[1]
+    return total
 
 
 def load_address(image: ElfImage) -> int:
-    """Return the SVMA that the library counts addresses from: that of the first PT_LOAD."""
+    """Return the SVMA of the first PT_LOAD, the base of the library's addresses."""
     loads = np.flatnonzero(image.segments["type"] == elf_layout.PT_LOAD)
     return int(image.segments["vaddr"][loads[0]]) if len(loads) else 0
 
 
 class BoundedReader:
-    """Reads the debug information that strangers' files have, for one report."""
+    """Reads other users' debug information, for one report."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -167,14 +152,13 @@ class BoundedReader:
 
     @property
     def left_bytes(self) -> int:
-        """How much memory further files may take."""
+        """The memory that further files may take."""
         return self._left_bytes
 
     def convert(self, data: bytes | memoryview, uid: int) -> bytes | None:
-        """Make a symcache; None for what cannot be read within what is left.
+        """Make a symcache of a user's whole ELF file; None if it is beyond the bounds.
 
-        Args:
-            data: a whole ELF file. It gets a second for each MB, and some more.
+        The file gets a few seconds, and one for each MB.
         """
         with self._turn:
             used_s = self._used_s.get(uid, 0.0)

@@ -1,21 +1,22 @@
-"""Bytes of DWARF 2 to 5 → unit headers, abbreviations and attributes: as much as is read here.
+"""Bytes of DWARF 2 to 5 → the unit headers, abbreviations and attributes that Prospect needs.
 
-Sections are unpacked within bounds. There are none if a section is absent, damaged or too large.
-Compression is defined by the gABI, "Section Compression".
+Sections are unpacked within bounds. An absent, damaged or too large section is empty.
 
-Anyone may have written the bytes: what is wrong with them is a `DwarfError`, never another
-exception, and every loop moves on by at least a byte. Source: DWARF 5 standard, sections 7.4 to 7.6
-and 7.28; of DWARF 4 with GNU extensions, https://gcc.gnu.org/wiki/DebugFission.
+The bytes are untrusted: damage raises `DwarfError`, never another exception, and every loop
+    advances
+by at least a byte. Source: DWARF 5 standard, sections 7.4 to 7.6 and 7.28;
+https://gcc.gnu.org/wiki/DebugFission for DWARF 4 with GNU extensions.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
-import zlib
 from typing import TYPE_CHECKING
 
+from prospect.columns.protobuf_fields import encode_varint
 from prospect.elf import elf_layout
+from prospect.elf.compressed_sections import compressed_section, unpack_section
 from prospect.files.budget import CostlyError, of_others
 from prospect.lines.lines_limits import (
     LARGEST_SECTION_BYTES,
@@ -37,29 +38,21 @@ DW_TAG_COMPILE_UNIT, DW_TAG_SUBPROGRAM = 0x11, 0x2E
 DW_AT_LANGUAGE = 0x13
 DW_AT_STMT_LIST, DW_AT_LOW_PC, DW_AT_HIGH_PC, DW_AT_COMP_DIR = 0x10, 0x11, 0x12, 0x1B
 DW_AT_RANGES = 0x55
-DW_AT_STR_OFFSETS_BASE, DW_AT_ADDR_BASE, DW_AT_RNGLISTS_BASE, DW_AT_DWO_NAME = (
-    0x72,
-    0x73,
-    0x74,
-    0x76,
-)
-DW_AT_GNU_DWO_NAME, DW_AT_GNU_DWO_ID, DW_AT_GNU_RANGES_BASE, DW_AT_GNU_ADDR_BASE = (
-    *(0x2130, 0x2131),
-    *(0x2132, 0x2133),
-)
+DW_AT_STR_OFFSETS_BASE, DW_AT_ADDR_BASE = 0x72, 0x73
+DW_AT_RNGLISTS_BASE, DW_AT_DWO_NAME = 0x74, 0x76
+DW_AT_GNU_DWO_NAME, DW_AT_GNU_DWO_ID = 0x2130, 0x2131
+DW_AT_GNU_RANGES_BASE, DW_AT_GNU_ADDR_BASE = 0x2132, 0x2133
 
 DW_FORM_ADDR, DW_FORM_DATA2, DW_FORM_DATA4, DW_FORM_DATA8, DW_FORM_STRING = 0x01, 5, 6, 7, 8
 DW_FORM_BLOCK2, DW_FORM_BLOCK4, DW_FORM_BLOCK, DW_FORM_BLOCK1 = 0x03, 0x04, 0x09, 0x0A
 DW_FORM_SDATA, DW_FORM_STRP, DW_FORM_UDATA, DW_FORM_REF_ADDR = 0x0D, 0x0E, 0x0F, 0x10
-DW_FORM_REF1, DW_FORM_REF2, DW_FORM_REF4, DW_FORM_REF8, DW_FORM_REF_UDATA = (
-    *(0x11, 0x12, 0x13),
-    *(0x14, 0x15),
-)
+DW_FORM_REF1, DW_FORM_REF2, DW_FORM_REF4, DW_FORM_REF8 = 0x11, 0x12, 0x13, 0x14
+DW_FORM_REF_UDATA = 0x15
 DW_FORM_SEC_OFFSET, DW_FORM_EXPRLOC = 0x17, 0x18
 DW_FORM_LINE_STRP, DW_FORM_IMPLICIT_CONST = 0x1F, 0x21
 DW_FORM_ADDRX, DW_FORM_GNU_ADDR_INDEX = 0x1B, 0x1F01
 
-# Bytes of each form whose size its unit's does not change; offsets are those of 32-bit DWARF.
+# Bytes of each form with the same size in all units of 32-bit DWARF.
 FIXED_FORMS = dict(
     [
         *((DW_FORM_DATA2, 2), (DW_FORM_DATA4, 4), (DW_FORM_DATA8, 8), (0x0B, 1), (0x0C, 1)),
@@ -83,7 +76,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 class DwarfError(Exception):
-    """These bytes are no DWARF that is read here."""
+    """These bytes are damaged, or DWARF that Prospect does not read."""
 
 
 class Unit(NamedTuple):
@@ -91,7 +84,7 @@ class Unit(NamedTuple):
 
     Attributes:
         offset, end: its bytes in the section.
-        dies: where its first entry begins.
+        dies: the offset of its first entry.
         version: 2 to 5.
         kind: DW_UT_*; units of versions before 5 are DW_UT_COMPILE.
         abbreviations: offset of its table.
@@ -126,7 +119,7 @@ def unsigned(data: Bytes, position: int, size: int) -> int:
 
 
 def leb128(data: Bytes, position: int) -> tuple[int, int]:
-    """Read an unsigned LEB128 number; return it and where the next byte is."""
+    """Read an unsigned LEB128 number; return it and the position after it."""
     value = 0
     for place in range(LONGEST_LEB_BYTES):
         if not 0 <= position + place < len(data):
@@ -149,7 +142,7 @@ def string(data: Bytes, position: int) -> bytes:
 
 
 def units(section: Bytes) -> Iterator[Unit]:
-    """Give the headers of a section's units, leaving out what is not read here; stop at damage."""
+    """Yield the headers of a section's units, except unknown ones; stop at damage."""
     position = 0
     while position + 11 <= len(section):
         end = position + 4 + unsigned(section, position, 4)
@@ -191,14 +184,14 @@ def _unit(section: Bytes, position: int, end: int) -> Unit | None:
 def abbreviations(
     section: Bytes, start: int, last: int = 0, most: int = MOST_ABBREVIATIONS
 ) -> tuple[dict[int, Abbreviation], int]:
-    """Read a table of abbreviations; return it by code, and where it ends.
+    """Read a table of abbreviations; return it by code, and the position after it.
 
     Args:
         section: .debug_abbrev.
         start: where the table begins.
-        last: the code to stop behind, 0 to read the whole table.
-        most: how many abbreviations and attributes may be read: units of damaged files may all
-            mean one long table.
+        last: the code to stop after, 0 to read the whole table.
+        most: the bound on abbreviations and attributes: units of damaged files may all refer to one
+            long table.
     """
     table: dict[int, Abbreviation] = {}
     position = start
@@ -229,7 +222,7 @@ def abbreviations(
 
 
 def after_form(data: Bytes, position: int, form: int, address_bytes: int) -> int:
-    """Return where the value of a form ends."""
+    """Return the position after the value of a form."""
     if form in FIXED_FORMS:
         return position + FIXED_FORMS[form]
     if form == DW_FORM_ADDR:
@@ -247,13 +240,33 @@ def after_form(data: Bytes, position: int, form: int, address_bytes: int) -> int
     raise DwarfError(f"form {form:#x}")
 
 
+def number(data: Bytes, position: int, form: int) -> int:
+    """Read a value that is a number of up to 8 bytes; 0 for another form."""
+    if form in LEB_FORMS:
+        return leb128(data, position)[0]
+    size = FIXED_FORMS.get(form, 0)
+    return unsigned(data, position, size) if size <= 8 else 0
+
+
+def encode_abbreviation(code: int, entry: Abbreviation) -> bytes:
+    """Return the bytes of an abbreviation in .debug_abbrev."""
+    words = [word for attribute in entry.attributes for word in attribute]
+    return b"".join(
+        (
+            *(encode_varint(code), encode_varint(entry.tag), bytes([entry.has_children])),
+            *map(encode_varint, words),
+            b"\0\0",
+        )
+    )
+
+
 def first_entry(
     section: Bytes, unit: Unit, table: dict[int, Abbreviation]
 ) -> tuple[Abbreviation, dict[int, tuple[int, int]], int]:
     """Read a unit's own entry.
 
     Returns:
-        Its abbreviation; by attribute, its form and where its value is; where its children begin.
+        Its abbreviation; form and position of the value of each attribute; the children's position.
     """
     code, position = leb128(section, unit.dies)
     if code not in table:
@@ -268,81 +281,29 @@ def first_entry(
     return entry, values, position
 
 
-_PACKED_PIECE_BYTES, _PIECE_BYTES = 1 << 16, 1 << 20
-
-_HEADER_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
-_HEADER_64 = struct.Struct("<IIQQ")  # Elf64_Chdr: type, reserved, size, alignment
-_ZLIB, _ZSTD = 1, 2
-
-
 def section(image: ElfImage, name: bytes) -> memoryview:
     """Return the bytes of the first section of a name, as `section_in_row` does."""
     return section_in_row(image, image.find_section(name))
 
 
 def section_in_row(image: ElfImage, row: int) -> memoryview:
-    """Return the bytes of a section, unpacked; none if that is not possible or `row` is -1.
+    """Return the bytes of a section, unpacked; none if it is damaged or `row` is -1.
 
     Uncompressed sections are not copied.
 
     Raises:
         CostlyError: too little is left of the memory that other users' files may take.
     """
-    if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:
+    compressed = compressed_section(image, row)
+    if compressed is None:
         return image.section_data(row)
-    start, size = int(image.sections[row]["offset"]), int(image.sections[row]["size"])
-    packed = image.data[start : start + size]
-    header = _HEADER_64 if image.is_64 else _HEADER_32
-    if len(packed) < header.size:
-        return image.data[:0]
-    kind, *_, unpacked_bytes, _ = header.unpack_from(packed)
-    if unpacked_bytes > LARGEST_SECTION_BYTES:
-        return image.data[:0]
-    if not unpacked_bytes:
+    kind, unpacked_bytes, packed = compressed
+    if not 0 < unpacked_bytes <= LARGEST_SECTION_BYTES:
         return image.data[:0]
     memory = mmap.mmap(-1, unpacked_bytes)
     if not of_others.hold(memory, unpacked_bytes):
         raise CostlyError
-    filled = 0
-    try:
-        for piece in _unpacked(kind, packed[header.size :]):
-            part = piece[: unpacked_bytes - filled]
-            memory[filled : filled + len(part)] = part
-            filled += len(part)
-            if filled == unpacked_bytes:
-                break
-    except _Damaged:
-        filled = 0
-    return memoryview(memory)[:filled].toreadonly()
-
-
-class _Damaged(Exception):  # noqa: N818 - stays in this module
-    """A compressed section cannot be unpacked."""
-
-
-def _unpacked(kind: int, packed: memoryview) -> Iterator[bytes]:
-    """Yield what was packed in pieces, which take little memory."""
-    if kind == _ZLIB:
-        unpacker = zlib.decompressobj()
-        try:
-            for begin in range(0, len(packed), _PACKED_PIECE_BYTES):
-                rest: bytes | memoryview = packed[begin : begin + _PACKED_PIECE_BYTES]
-                while piece := unpacker.decompress(rest, _PIECE_BYTES):
-                    yield piece
-                    rest = unpacker.unconsumed_tail
-                if unpacker.eof:
-                    return
-        except zlib.error:
-            raise _Damaged from None
-    if kind == _ZSTD:
-        import zstandard  # noqa: PLC0415 - rarely needed
-
-        reader = zstandard.ZstdDecompressor().stream_reader(packed)
-        try:
-            while piece := reader.read(_PIECE_BYTES):
-                yield bytes(piece)
-        except zstandard.ZstdError:
-            raise _Damaged from None
+    return unpack_section(kind, packed, memory)
 
 
 class Sections:
@@ -376,7 +337,7 @@ def line_table(lines: memoryview, offset: int) -> memoryview:
 
 
 def elf_of_sections(load_address: int, contents: dict[bytes, memoryview | bytes]) -> bytes:
-    """Lay out an ELF file of sections by name, and of one segment that says where it is loaded."""
+    """Return an ELF file of sections by name, and of one segment with the load address."""
     kept = {name: content for name, content in contents.items() if len(content)}
     names = b"\0" + b"".join(name + b"\0" for name in kept) + b".shstrtab\0"
     kept[b".shstrtab"] = names

@@ -1,13 +1,13 @@
 """An image and addresses in it → frames: functions, files and lines.
 
-A note says if they are missing or incomplete. Lines read from DWARF once are kept on disk under the
-image's build id. Debug information of several images is read on several processors: the library
-that does so works outside of the interpreter's lock.
+A note tells if they are missing or incomplete. The disk cache keeps lines from DWARF under the
+image's build id. Several threads read the debug information of several images: the library releases
+the interpreter's lock.
 
-A Go image without DWARF has its own table, with what Go's tracebacks print. All addresses are
-looked up in it together: first the innermost inlined call, then the call that contains it.
-Source: ``runtime/symtab.go`` funcline1() and ``runtime/symtabinl.go`` (Go 1.27), whose steps hold
-for all tables from Go 1.16 on.
+A Go image without DWARF has its own table, with the names and lines of Go's tracebacks. All
+addresses are looked up in it together: first the innermost inlined call, then the call around it.
+Source: ``runtime/symtab.go`` funcline1() and ``runtime/symtabinl.go`` (Go 1.27), which hold for all
+tables from Go 1.16 on.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ from prospect.lines.symcache import (
     VERSION,
     Frames,
     SymCache,
+    distinct_texts,
     join_frames,
     lookup_each,
     no_frames,
+    outermost_first,
     replace_frames,
     select_frames,
 )
@@ -59,17 +61,17 @@ if TYPE_CHECKING:
 
 
 _PIECE = 4096
-# Clang writes version 6 before it is a standard. Larger numbers are damage.
+# Clang writes version 6 before it is a standard. Larger numbers mean damage.
 _NEWER_VERSIONS = range(6, 10)
 
 
 class _Holder(NamedTuple):
-    """The files that have the lines of an image.
+    """The files with the lines of an image.
 
     Attributes:
         debug: its separate debug file.
-        key: what its symcache is called in the cache on disk, "" where it is not kept.
-        is_costly: whether files of other users left no memory for the debug file.
+        key: of its symcache in the disk cache, "" if it is not kept.
+        is_costly: whether other users' files left no memory for the debug file.
     """
 
     found: FoundImage
@@ -79,7 +81,7 @@ class _Holder(NamedTuple):
 
     @property
     def speaks_for(self) -> int:
-        """The user whose word its paths are."""
+        """The user whose rights its paths get."""
         return (self.debug or self.found).file.speaks_for
 
     @property
@@ -93,10 +95,10 @@ class _Source(NamedTuple):
 
     Attributes:
         content: its symcache, None without one.
-        load_address: SVMA that the symcache counts from.
+        load_address: SVMA of the symcache's base.
         names: finds the qualified names of functions without a linkage name.
         split: the units that are in other files, None without any.
-        speaks_for: the user whose word its own paths are.
+        speaks_for: the user whose rights its own paths get.
         go_table: Go's own table, of an image without DWARF; None for others.
         tables: its line tables, for code that no function covers; None if it cannot be read.
     """
@@ -112,10 +114,10 @@ class _Source(NamedTuple):
 
 
 class LineFinder:
-    """Finds frames; each image's debug information is read once.
+    """Finds frames; reads each image's debug information once.
 
     Args:
-        cache: where line tables are kept between runs, None for nowhere.
+        cache: the disk cache of line tables, if any.
     """
 
     def __init__(self, cache: SymbolCache | None) -> None:
@@ -129,11 +131,11 @@ class LineFinder:
         images: Iterable[tuple[FoundImage, Callable[[], DebugImage | None]]],
         announce: Announce = silent,
     ) -> None:
-        """Read the debug information of images that `frames` will be asked about, all at once.
+        """Read the debug information of the images for later calls of `frames`, all at once.
 
         Args:
-            images: each with what finds its debug file.
-            announce: called with how far it is.
+            images: each with a function that finds its debug file.
+            announce: called with the progress.
         """
         holders: dict[FileIdentity, _Holder] = {}
         contents: dict[FileIdentity, bytes | memoryview | None] = {}
@@ -164,11 +166,11 @@ class LineFinder:
 
         Args:
             found: the image.
-            find_debug_file: gives its separate debug file; called if it has no DWARF itself.
+            find_debug_file: returns its separate debug file; called if it has no DWARF itself.
             svma: u64[n], best distinct.
 
         Returns:
-            The frames, and a sentence about what is missing; "" if nothing is.
+            The frames, and a sentence about missing lines, "" for none.
         """
         identity = identity_of(found)
         self.prepare([(found, find_debug_file)])
@@ -184,7 +186,7 @@ class LineFinder:
         return frames, "; ".join(notes)
 
     def named_by(self, found: FoundImage) -> int:
-        """Return the user whose word the paths in an image's frames are, once they were found."""
+        """Return the user whose rights the paths in an image's frames get, after `frames`."""
         source = self._sources[identity_of(found)]
         of_units = source.split.speakers if source.split else ()
         return weakest(found.file.speaks_here, source.speaks_for, *of_units)
@@ -204,10 +206,10 @@ class LineFinder:
     def _converted(
         self, missing: list[tuple[FileIdentity, _Holder]], announce: Announce
     ) -> Iterator[tuple[tuple[FileIdentity, _Holder], bytes | None]]:
-        """Make symcaches on several processors, those of other users' files in turn.
+        """Make symcaches on several CPUs, but those of other users' files in turn.
 
-        Our largest file is first, so that none is left to one CPU at the end; of theirs
-        the smallest, so that it has its part of what all of them may take.
+        Our largest file is first, so that it is not the last one on one CPU. Other users' smallest
+        file is first, so that larger ones do not exhaust the bounds before it.
         """
         if not missing:
             return
@@ -229,7 +231,7 @@ class LineFinder:
                 yield one, content
 
     def _kept(self, holder: _Holder) -> memoryview | None:
-        """Take a symcache from the cache on disk."""
+        """Read a symcache from the disk cache."""
         if self.cache is None or not holder.key or not _has_lines(holder.image):
             return None
         return self.cache.load_bytes(holder.key, LINES_SUFFIX)
@@ -268,10 +270,10 @@ class LineFinder:
         return _Source(content, load_address, note, names, split, speaker, tables=tables)
 
     def _split(self, holder: _Holder) -> SplitLines | None:
-        """Read which units were split off, None if none was.
+        """Read the split units, None if there is none.
 
         Raises:
-            CostlyError: what is packed would take over half of the memory that is left, which the
+            CostlyError: packed sections would take over half of the remaining memory, which the
                 files of these units need too.
         """
         image, found = holder.image, holder.found
@@ -309,10 +311,10 @@ def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
 def _with_split(
     frames: Frames, split: SplitLines, svma: NDArray[np.uint64], name_budget: SearchBudget
 ) -> tuple[Frames, list[str]]:
-    """Put frames from split units where these could be read; return notes on the others.
+    """Replace frames by those of split units that could be read; return notes on the others.
 
-    A skeleton may have lines and inlined functions itself (-fsplit-dwarf-inlining), but it has
-    only the last part of their names.
+    A skeleton may have lines and inlined functions itself (-fsplit-dwarf-inlining), but with only
+    the last part of their names.
     """
     found, is_known, missing = split.frames(svma, name_budget)
     row = np.flatnonzero(is_known)
@@ -323,7 +325,7 @@ def _with_split(
 def _with_tables(
     frames: Frames, tables: LineTables, svma: NDArray[np.uint64]
 ) -> tuple[Frames, list[str]]:
-    """Put lines from line tables where no frame has a file; return notes on what was not read."""
+    """Add lines from line tables if no frame has a file; return notes on unread tables."""
     try:
         frames, is_whole = tables.fill(frames, svma)
     except CostlyError:
@@ -332,7 +334,7 @@ def _with_tables(
 
 
 def _why_none(holder: _Holder, tables: LineTables | None) -> list[str]:
-    """Say why no function has lines; nothing if line tables have them."""
+    """Return why no function has lines; nothing if line tables have them."""
     try:
         if tables is not None and tables.has_units:
             return []
@@ -344,19 +346,10 @@ def _why_none(holder: _Holder, tables: LineTables | None) -> list[str]:
     return [debug_info.unreadable(holder.speaks_for)]
 
 
-class _Round(NamedTuple):
-    """Frames of one depth: rows of the addresses, offsets of names and files, lines; i64[k]."""
-
-    row: NDArray[np.int64]
-    name: NDArray[np.int64]
-    file: NDArray[np.int64]
-    line: NDArray[np.int64]
-
-
 def go_frames(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
     """Find the frames of addresses, u64[n], best distinct."""
     pieces = []
-    # Neighbours are in the same functions, whose values are then unpacked once.
+    # Adjacent addresses are in the same functions, whose values are then unpacked once.
     order = np.argsort(svma, kind="stable")
     for begin in range(0, len(svma), _PIECE):
         row = order[begin : begin + _PIECE]
@@ -365,7 +358,8 @@ def go_frames(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
 
 
 def _piece(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
-    rounds: list[_Round] = []
+    # Of each depth: rows of the addresses, offsets of names and files, and lines.
+    rounds: list[tuple[NDArray[np.int64], ...]] = []
     function = table.row_of(svma)
     row = np.flatnonzero(function >= 0)
     function = function.take(row)
@@ -386,7 +380,7 @@ def _piece(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
         number = files.at(table.file_numbers(function), distance)
         file = _file_names(table, table.unit(function) + number, number >= 0)
         line = np.where((line > 0) & (line < 1 << 31), line, 0)
-        rounds.append(_Round(row, name, file, line))
+        rounds.append((row, name, file, line))
         goes_on = np.flatnonzero((inlined >= 0) & (parent >= 0))
         row, function = row.take(goes_on), function.take(goes_on)
         distance = parent.take(goes_on)
@@ -404,12 +398,9 @@ def _file_names(
     return np.where(is_known & (file < len(table.files)), file, -1)
 
 
-def _joined(table: GoTable, addresses: int, rounds: list[_Round]) -> Frames:
-    """Put the rounds together, the outermost frame of each address first."""
-    row = np.concatenate([one.row for one in reversed(rounds)])
-    order = np.argsort(row, kind="stable")
-    start = np.zeros(addresses + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=addresses), out=start[1:])
+def _joined(table: GoTable, addresses: int, rounds: list[tuple[NDArray[np.int64], ...]]) -> Frames:
+    """Join the rounds, the outermost frame of each address first."""
+    order, start = outermost_first([one[0] for one in rounds], addresses)
     name, file, line = (
         np.concatenate([one[column] for one in reversed(rounds)]).take(order)
         for column in (1, 2, 3)
@@ -421,12 +412,10 @@ def _joined(table: GoTable, addresses: int, rounds: list[_Round]) -> Frames:
 
 
 def _texts(text: memoryview, offset: NDArray[np.int64]) -> tuple[list[bytes], NDArray[np.int32]]:
-    """Cut texts at offsets; return the distinct ones, and i32[k] which each is, -1 for none."""
+    """Return the distinct texts at offsets, and i32[k] the row of each, -1 for none."""
     distinct, index = np.unique(offset, return_inverse=True)
-    rows: dict[bytes, int] = {}
-    row_of = np.full(len(distinct), -1, np.int32)
-    for place, at in enumerate(distinct.tolist()):
-        found = bytes(text[at : at + LONGEST_TEXT_BYTES]).partition(b"\0")[0] if at >= 0 else b""
-        if found:
-            row_of[place] = rows.setdefault(found, len(rows))
-    return list(rows), row_of.take(index)
+    texts = [
+        bytes(text[at : at + LONGEST_TEXT_BYTES]).partition(b"\0")[0] if at >= 0 else b""
+        for at in distinct.tolist()
+    ]
+    return distinct_texts(texts, index)

@@ -1,9 +1,9 @@
 """Addresses in code that no function of the DWARF covers → their lines, from the line tables.
 
-With -g1, Clang describes only functions that others were inlined into, and assemblers may describe
-none. Of a unit that was split off, the image has the line table even if its other file is missing.
-The library that reads DWARF gives lines of described functions only. So it gets an ELF file in
-which each of these units is one function without a name. Only units that were hit are read.
+With -g1, Clang describes only functions with inlined calls, and assemblers may describe none. The
+image has the line table of a split unit even if its other file is missing. The library that reads
+DWARF returns lines of described functions only. So it gets an ELF file in which each of these units
+is one function without a name. Only units with samples are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from prospect.files.rights import is_trusted
 from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import load_address
-from prospect.lines.dwarf import DwarfError, elf_of_sections, line_table, section
+from prospect.lines.dwarf import (
+    Abbreviation,
+    DwarfError,
+    elf_of_sections,
+    encode_abbreviation,
+    line_table,
+    section,
+)
 from prospect.lines.lines_limits import LARGEST_SECTION_BYTES, MOST_RANGES
 from prospect.lines.symcache import (
     Frames,
@@ -46,31 +53,16 @@ if TYPE_CHECKING:
 _STUBS = (b".plt", b".plt.sec", b".plt.got")  # jumps to libraries, which the linker wrote
 _DW_LNE_SET_ADDRESS = 2
 _UNIT, _FUNCTION = 1, 2
+_RANGES = (dwarf.DW_AT_RANGES, dwarf.DW_FORM_SEC_OFFSET)
+_UNIT_ATTRIBUTES = (
+    (dwarf.DW_AT_LOW_PC, dwarf.DW_FORM_ADDR),
+    (dwarf.DW_AT_COMP_DIR, dwarf.DW_FORM_STRING),
+    (dwarf.DW_AT_STMT_LIST, dwarf.DW_FORM_SEC_OFFSET),
+    _RANGES,
+)
 _ABBREVIATIONS = (
-    b"".join(
-        encode_varint(code)
-        + encode_varint(tag)
-        + bytes([code == _UNIT])
-        + b"".join(encode_varint(name) + encode_varint(form) for name, form in attributes)
-        + b"\0\0"
-        for code, tag, attributes in (
-            (
-                _UNIT,
-                dwarf.DW_TAG_COMPILE_UNIT,
-                (
-                    (dwarf.DW_AT_LOW_PC, dwarf.DW_FORM_ADDR),
-                    (dwarf.DW_AT_COMP_DIR, dwarf.DW_FORM_STRING),
-                    (dwarf.DW_AT_STMT_LIST, dwarf.DW_FORM_SEC_OFFSET),
-                    (dwarf.DW_AT_RANGES, dwarf.DW_FORM_SEC_OFFSET),
-                ),
-            ),
-            (
-                _FUNCTION,
-                dwarf.DW_TAG_SUBPROGRAM,
-                ((dwarf.DW_AT_RANGES, dwarf.DW_FORM_SEC_OFFSET),),
-            ),
-        )
-    )
+    encode_abbreviation(_UNIT, Abbreviation(dwarf.DW_TAG_COMPILE_UNIT, True, _UNIT_ATTRIBUTES))
+    + encode_abbreviation(_FUNCTION, Abbreviation(dwarf.DW_TAG_SUBPROGRAM, False, (_RANGES,)))
     + b"\0"
 )
 
@@ -79,9 +71,9 @@ class LineTables:
     """The line tables of one image.
 
     Args:
-        holder: the image, or its debug file: what has the tables.
-        speaks_for: the user whose word the holder is.
-        reader: reads what strangers may have written.
+        holder: the image or debug file with the tables.
+        speaks_for: the user whose rights the holder's paths get.
+        reader: reads other users' files.
 
     Attributes:
         speaks_for: the same.
@@ -100,7 +92,7 @@ class LineTables:
         """Whether any unit has a table.
 
         Raises:
-            CostlyError: there is no memory for what the image has packed.
+            CostlyError: there is no memory for the image's packed sections.
         """
         return bool(self._known_units())
 
@@ -112,7 +104,7 @@ class LineTables:
             svma: u64[n].
 
         Returns:
-            All frames, and whether all tables could be read that would have the missing lines.
+            All frames, and whether all tables for missing lines could be read.
 
         Raises:
             CostlyError: as for `has_units`.
@@ -144,7 +136,7 @@ class LineTables:
         return whole, all(self._contents[unit] is not None for unit in units)
 
     def _is_stub(self, svma: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return bool[n] which addresses are in code that has no lines in any case."""
+        """Return bool[n] which addresses are in stubs, which have no lines."""
         is_stub = np.zeros(len(svma), np.bool_)
         for name in _STUBS:
             for section_row in self._holder.find_sections(name):
@@ -165,7 +157,7 @@ class LineTables:
         known = self._known_units()
         units = [known[row] for row in rows]
         is_ours = is_trusted(self.speaks_for)
-        # A strangers' file is copied twice before it is read.
+        # Another user's file is copied twice before it is read.
         most_bytes = LARGEST_SECTION_BYTES if is_ours else self._reader.left_bytes // 4
         try:
             whole = _functions_of(self._holder, units, self._load_address, most_bytes)
@@ -189,7 +181,7 @@ class LineTables:
 
 
 def _outermost_names(frames: Frames, row: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Return i32[n] the name of the outermost function of addresses, -1 if there is none."""
+    """Return i32[n] the names of the outermost functions of addresses, -1 for none."""
     start = frames.start.take(row)
     is_known = frames.start.take(row + 1) > start
     names = np.full(len(row), -1, np.int32)
@@ -215,10 +207,10 @@ class _Tables:
         self._known: dict[tuple[int, int], tuple[int, NDArray[np.uint64]]] = {}
 
     def add(self, unit: UnitEntry) -> tuple[int, NDArray[np.uint64]]:
-        """Add a unit's table; return its offset in the content, and where its sequences begin.
+        """Add a unit's table; return its offset in the content, and the starts of its sequences.
 
         Raises:
-            DwarfError: it is outside of its section, or there is no room for it.
+            DwarfError: it is outside of its section, or too large.
         """
         key = unit.line_offset, unit.address_bytes
         if key not in self._known:
@@ -231,7 +223,7 @@ class _Tables:
 
 
 def _sequences(table: memoryview, address_bytes: int) -> NDArray[np.uint64]:
-    """Return u64[s] where sequences of a line table may begin, in order."""
+    """Return the addresses where sequences of a line table may begin, in order."""
     begins = re.finditer(bytes([0, 1 + address_bytes, _DW_LNE_SET_ADDRESS]), table)
     after = (begin.end() for begin in itertools.islice(begins, MOST_RANGES))
     addresses = {int.from_bytes(table[at : at + address_bytes], "little") for at in after}
@@ -241,15 +233,15 @@ def _sequences(table: memoryview, address_bytes: int) -> NDArray[np.uint64]:
 def _by_sequence(
     ranges: NDArray[np.uint64], begins: NDArray[np.uint64], most: int
 ) -> NDArray[np.uint64]:
-    """Cut ranges where sequences begin: the library takes the lines of a range from one of them.
+    """Split ranges at sequences: the library takes all lines of a range from one sequence.
 
-    Compilers begin one for each section, Go for each function. What is between the end of a
-    sequence and the next, which is padding, gets the last line of the first.
+    Compilers begin one for each section, Go for each function. Padding between two sequences gets
+    the last line of the first.
 
     Args:
         ranges: u64[n, 2] first address and end.
-        begins: see `_sequences`. Other bytes that look like a beginning do no harm.
-        most: how many ranges there may be.
+        begins: see `_sequences`. Other bytes that look like a start do no harm.
+        most: the bound on ranges.
 
     Returns:
         u64[k, 2], the same addresses.
@@ -275,15 +267,14 @@ def _by_sequence(
 def _functions_of(
     holder: ElfImage, units: Iterable[UnitEntry], address: int, most_bytes: int
 ) -> bytes:
-    """Make an ELF file in which each of some units is one function without a name.
+    """Make an ELF file in which each unit is one function without a name.
 
     Args:
-        units: the units.
-        address: SVMA that the image counts from; the file made says the same.
-        most_bytes: how much the tables and their file names may take, each.
+        address: the load address of the image, and of the new file.
+        most_bytes: the bound on the tables and on their file names.
 
     Raises:
-        DwarfError: a line table is outside of its section, or they take too much.
+        DwarfError: a line table is outside of its section, or they are too large.
     """
     tables = _Tables(section(holder, b".debug_line"), most_bytes)
     file_names = section(holder, b".debug_line_str")

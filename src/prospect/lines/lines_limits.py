@@ -1,6 +1,6 @@
-"""Bounds on what debug information and source files may cost: sizes, counts, time.
+"""Bounds on the cost of debug information and source files, which are untrusted.
 
-Anybody may have written them. SECURITY.md lists those on input.
+SECURITY.md lists those on input.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ LARGEST_DEBUG_BYTES = 4 << 30
 LARGEST_SECTION_BYTES = 512 << 20
 # A .dwo or .dwp file is in memory.
 LARGEST_SPLIT_BYTES = 1 << 30
-# Each reader needs several times the memory of what it reads.
+# Each reader needs several times the memory of its file.
 MOST_READERS = 4
 # Sources are far smaller.
 LARGEST_SOURCE_BYTES = 16 << 20
@@ -30,25 +30,24 @@ LONGEST_LEB_BYTES = 10
 LONGEST_STRING_BYTES = 4096
 # A longer name has no namespaces.
 LONGEST_SCOPED_NAME_BYTES = 4096
-# As symbols: C++ names have up to a few KB.
+# C++ names have up to a few KB.
 LONGEST_TEXT_BYTES = 1 << 16
-# Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
+# The largest C++ programs have inlining about 50 deep; a damaged chain may be a cycle.
 DEEPEST = 250
 
 # DWARF 5 has 140 attributes. A unit has thousands of abbreviations at most.
 MOST_ATTRIBUTES = 256
 MOST_ABBREVIATIONS = 1 << 20
 # Abbreviations and their attributes up to those of the units' own entries, in all units together:
-# damaged units may all mean one long table. Reading them takes about two seconds.
+# damaged units may all refer to one long table. Reading them takes about two seconds.
 MOST_UNIT_ABBREVIATIONS = 1 << 22
 # Units of a file: each is a step in Python.
 MOST_UNITS = 1 << 17
-# Units of one .dwo file, and its last sections of units: there are several where a program was
-# optimised as a whole.
+# Units of one .dwo file, and its last sections of units: whole-program optimization makes several.
 MOST_SPLIT_UNITS = 64
 # Columns of a .dwp file's index, whose kinds of sections have the numbers 1 to 8.
 MOST_COLUMNS = 16
-# Ranges of all units, in which functions are looked for.
+# Ranges of all units, in which functions are searched.
 MOST_RANGES = 1 << 20
-# A name is at a few places; a made-up file may repeat one without end.
+# A name is at a few places; a hostile file may repeat one.
 MOST_PLACES = 100_000

@@ -1,14 +1,12 @@
 """Names of inlined C++ functions → the same names with the namespaces and classes around them.
 
-Comes in: an image with DWARF 2 to 5, and names as its symcache has them. Functions of internal
-linkage (in an anonymous namespace, static in a namespace) have no linkage name, and the symcache
-keeps DW_AT_name alone. Goes out: by name the qualified one, where the whole image has exactly one
-that fits; the symcache does not say which entry a function came from. Units that cannot contain
-a name are not walked, bodies of functions are stepped over where the compiler wrote
-DW_AT_sibling, and what is walked is limited: where the limit is reached, or DWARF is damaged,
-nothing is qualified. A split unit is its own image, made whole (`lines.split_lines`):
-what is inlined there is described there. Not read: files that ``dwz -m`` made for several programs.
-Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5; DWARF 2 standard, section 7.5.4, where
+Functions of internal linkage (in an anonymous namespace, static in a namespace) have no linkage
+name, and a symcache has only their DW_AT_name. It does not show the function's entry, so a name is
+qualified only if the whole image has exactly one function of that name. The search skips units that
+cannot contain a name, and bodies of functions with DW_AT_sibling. It is bounded: beyond the bounds,
+or if DWARF is damaged, no name is qualified. A split unit is its own, complete image
+(`lines.split_lines`). Files that ``dwz -m`` made for several programs are not read.
+Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5; DWARF 2 standard, section 7.5.4, in which
 references to other units have the size of an address.
 """
 
@@ -68,11 +66,11 @@ class _Plan(NamedTuple):
     Attributes:
         tag: DW_TAG_*.
         has_children: whether its children follow.
-        is_linked: it has a linkage name; the symcache has that instead.
-        is_skipped: nothing inside matters; of an instance of another function, that function's
-            entry has the name and the local classes.
-        steps: bytes to step over, then an attribute that matters or whose size varies, its form.
-        tail: bytes behind the last step.
+        is_linked: it has a linkage name, which the symcache has too.
+        is_skipped: nothing inside matters. The entry of an inlined function has the name and the
+            local classes of its instances.
+        steps: bytes to skip, then an attribute that matters or whose size varies, and its form.
+        tail: bytes after the last step.
     """
 
     tag: int
@@ -84,13 +82,13 @@ class _Plan(NamedTuple):
 
 
 class ScopedNames:
-    """Finds qualified names in one image; what was found is remembered.
+    """Finds qualified names in one image, and remembers them.
 
     Args:
-        image: the one that has the DWARF.
+        image: the one with the DWARF.
         budget: shared by the images of a report.
-        are_indexed: whether names that are given by an index are looked at: in a split unit. In
-            others only clang writes them, which gives all functions linkage names.
+        are_indexed: whether to read names with an index: in a split unit. In others only clang
+            writes them, whose functions all have linkage names.
     """
 
     def __init__(self, image: ElfImage, budget: SearchBudget, *, are_indexed: bool = False) -> None:
@@ -100,7 +98,7 @@ class ScopedNames:
         self._known: dict[bytes, bytes] = {}
 
     def qualified(self, names: set[bytes]) -> dict[bytes, bytes]:
-        """Return the qualified names of those that exactly one fits; the others are left out."""
+        """Return the qualified names of those with exactly one."""
         new = names - self._known.keys()
         if new:
             self._known.update((name, name) for name in new)
@@ -144,7 +142,7 @@ class _Search:
         self._is_indexed = self._refers(self._string_offsets)
 
     def _places(self, names: set[bytes]) -> dict[int, bytes]:
-        """Find names in .debug_str, also those that are the end of another."""
+        """Find names in .debug_str, even at the end of another."""
         places: dict[int, bytes] = {}
         for name in names:
             for found in re.finditer(re.escape(name + b"\0"), self._strings):
@@ -154,7 +152,7 @@ class _Search:
         return places
 
     def unique(self) -> dict[bytes, bytes]:
-        """Return the names that have one qualified name."""
+        """Return the qualified name of names with exactly one."""
         for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
             if self._may_hold(unit) and (plans := self._plans_of(unit)):
                 self._walk(unit, plans)
@@ -164,7 +162,7 @@ class _Search:
         return {name: scoped for name, scoped in only.items() if scoped is not None}
 
     def _may_hold(self, unit: dwarf.Unit) -> bool:
-        """Whether a unit's bytes hold a short name, or the place of a longer one, anywhere."""
+        """Return whether a unit's bytes contain a short name, or the place of a longer one."""
         content = self._info[unit.dies : unit.end]
         if self._is_indexed or any(re.search(name, content) for name in self._short):
             return True
@@ -185,7 +183,7 @@ class _Search:
             raise DwarfError("too many entries")
 
     def _plans_of(self, unit: dwarf.Unit) -> dict[int, _Plan]:
-        """Return how to read a unit's entries; none for one of C, whose names are complete."""
+        """Return how to read a unit's entries; none for C, whose names are complete."""
         start = unit.abbreviations
         if start not in self._tables:
             left = max(self._budget.entries, 0)
@@ -199,7 +197,7 @@ class _Search:
         if 0 < size <= 2 and unsigned(self._info, position, size) in _C_LANGUAGES:
             return {}
         form, position = values.get(dwarf.DW_AT_STR_OFFSETS_BASE, (0, 0))
-        self._string_base = self._number(form, position)
+        self._string_base = dwarf.number(self._info, position, form)
         sizes = unit.address_bytes, unit.address_bytes if unit.version == 2 else 4
         key = start, *sizes
         if key not in self._plans:
@@ -207,9 +205,9 @@ class _Search:
         return self._plans[key]
 
     def _walk(self, unit: dwarf.Unit, plans: dict[int, _Plan]) -> None:
-        """Note the qualified names of the functions of a unit that are looked for."""
+        """Add the qualified names of a unit's functions with a searched name."""
         position, end = unit.dies, unit.end
-        # The qualifiers of the names at each depth; None if no plain name does.
+        # The qualifiers of the names at each depth; None if there is no plain name.
         scopes: list[bytes | None] = []
         while position < end:
             code, position = leb128(self._info, position)
@@ -224,7 +222,7 @@ class _Search:
                 raise DwarfError("an entry without an abbreviation")
             name, sibling, position = self._entry(unit, plan, position)
             if not scopes:
-                scopes.append(b"")  # that was the unit's own
+                scopes.append(b"")  # the unit's own entry
                 continue
             if plan.tag == dwarf.DW_TAG_SUBPROGRAM and not plan.is_linked:
                 found = self._found.get(name)
@@ -237,7 +235,7 @@ class _Search:
         raise DwarfError("entries without an end")
 
     def _entry(self, unit: dwarf.Unit, plan: _Plan, position: int) -> tuple[bytes, int, int]:
-        """Read an entry: its name where it matters, its sibling or 0, and where the next begins."""
+        """Read an entry: its name if it matters, its sibling or 0, and the next position."""
         self._spend(1 + len(plan.steps))
         name, sibling = b"", 0
         for skip, attribute, form in plan.steps:
@@ -248,34 +246,29 @@ class _Search:
             if attribute == _DW_AT_NAME:
                 name = self._name(form, position)
             elif attribute == _DW_AT_SIBLING:
-                sibling = unit.offset + self._number(form, position)
+                sibling = unit.offset + dwarf.number(self._info, position, form)
             position = after
         position += plan.tail
         if sibling and not position <= sibling <= unit.end:
             raise DwarfError("a sibling that is elsewhere")
         return name, sibling, position
 
-    def _number(self, form: int, position: int) -> int:
-        if form in dwarf.LEB_FORMS:
-            return leb128(self._info, position)[0]
-        return unsigned(self._info, position, dwarf.FIXED_FORMS.get(form, 0))
-
     def _name(self, form: int, position: int) -> bytes:
         if form == dwarf.DW_FORM_STRING:
             return string(self._info, position)
         try:
-            place = self._number(form, position)
+            place = dwarf.number(self._info, position, form)
             if form != dwarf.DW_FORM_STRP:
                 if not self._is_indexed:
                     return b""
                 place = unsigned(self._string_offsets, self._string_base + 4 * place, 4)
             return self._name_at.get(place) or string(self._strings, place)
-        except DwarfError:  # as names of templates that are longer than what is read
+        except DwarfError:  # such as too long names of templates
             return b""
 
 
 def _plan(entry: dwarf.Abbreviation, address_bytes: int, reference_bytes: int) -> _Plan:
-    """Return how to read an entry; `reference_bytes` has a reference to another unit."""
+    """Return how to read an entry; a reference to another unit has `reference_bytes`."""
     sizes = dwarf.FIXED_FORMS | {
         dwarf.DW_FORM_ADDR: address_bytes,
         dwarf.DW_FORM_REF_ADDR: reference_bytes,
@@ -303,7 +296,7 @@ def _plan(entry: dwarf.Abbreviation, address_bytes: int, reference_bytes: int) -
 
 
 def _scope_inside(tag: int, name: bytes, scope: bytes | None) -> bytes | None:
-    """Return what qualifies the names inside an entry; None in functions and unnamed classes."""
+    """Return the qualifier of names inside an entry; None in functions and unnamed classes."""
     if tag == _DW_TAG_NAMESPACE:
         return _joined(scope, name or ANONYMOUS)
     return _joined(scope, name) if tag in _CLASSES and name else None

@@ -1,8 +1,8 @@
-"""Paths of source files as the compiler had them → the files here, and lines of their text.
+"""The compiler's paths of source files → the files here, and lines of their text.
 
-The paths are from debug information, which anyone may have written; a person may say where sources
-are. A FIFO or a device is not opened, nor a file larger than source files are. A file that was
-changed after its image was built shows other text than was compiled; that is for the caller to say.
+The paths come from untrusted debug information; a person may give directories of sources. Only
+regular files of a plausible size are opened. The caller reports if a file changed after its image
+was built.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ _LONGEST_LINE = 400
 
 
 class SourcePlaces(Record):
-    """Where sources lie.
+    """Where to look for sources.
 
     Attributes:
-        search_dirs: directories to look below, in this order; then a file is looked for where the
-            compiler had it.
-        base_dirs: beginnings of the compiler's paths that are taken off for `search_dirs`; of
-            those that fit, the longest.
-        as_recorded: whether a file is looked for where the compiler had it.
+        search_dirs: directories to look below, in this order, before the compiler's path.
+        base_dirs: prefixes to remove from the compiler's paths for `search_dirs`; the longest one
+            that matches counts.
+        as_recorded: whether to look at the compiler's path too.
     """
 
     search_dirs: tuple[str, ...] = ()
@@ -45,12 +44,12 @@ class SourcePlaces(Record):
 def find_source(
     path: str, places: SourcePlaces, named_by: AbstractSet[int] = frozenset()
 ) -> SourceFile | None:
-    """Find and read a source file; None if it is not there, or is none.
+    """Find and read a source file; None if there is none.
 
     Args:
-        path: as the compiler had it.
-        places: where sources lie; what is below a directory of theirs is read with our rights.
-        named_by: the users whose word the path is; see `open_source`.
+        path: the compiler's.
+        places: where to look; files below their directories are read with our rights.
+        named_by: the users who named the path; see `open_source`.
     """
     for candidate, chosen in _candidates(path, places):
         file = open_source(chosen or candidate, {os.geteuid()} if chosen else named_by)
@@ -69,12 +68,13 @@ def find_source(
 
 
 def _candidates(path: str, places: SourcePlaces) -> Iterator[tuple[str, str]]:
-    """Give paths, and where they are in a directory that a person has chosen; "" for nowhere."""
+    """Yield paths, and their places in a directory that a person has chosen, "" for none."""
     below = path.lstrip("/")
-    fitting = [base for base in map(_bare, places.base_dirs) if f"{path}/".startswith(f"{base}/")]
-    if fitting:
-        below = path[len(max(fitting, key=len)) :].lstrip("/")
-    # Below a directory means below it, whatever the compiler's path says.
+    bases = (posixpath.normpath(base).rstrip("/") for base in places.base_dirs)
+    matching = [base for base in bases if f"{path}/".startswith(f"{base}/")]
+    if matching:
+        below = path[len(max(matching, key=len)) :].lstrip("/")
+    # The compiler's path must not lead out of a directory.
     if below and ".." not in below.split("/"):
         for directory in places.search_dirs:
             yield (
@@ -85,12 +85,8 @@ def _candidates(path: str, places: SourcePlaces) -> Iterator[tuple[str, str]]:
         yield path, ""
 
 
-def _bare(directory: str) -> str:
-    return posixpath.normpath(directory).rstrip("/")
-
-
 def _is_public(file: OpenFile) -> bool:
-    """Say whether everybody may read a file; no for one that was swapped meanwhile."""
+    """Return whether everybody may read a file, which nobody has replaced meanwhile."""
     try:
         status = os.stat(file.path)  # noqa: PTH116 - bytes
     except OSError:
@@ -107,12 +103,12 @@ def read_source(
     """Read lines of source.
 
     Args:
-        files: paths; relative ones, whose directory nobody knows, are not opened.
+        files: paths; relative ones, whose directory is unknown, are not opened.
         wanted: (row of `files`, line number from 1).
-        named_by: by path, the users whose word it is; each file is read with the rights of one.
+        named_by: the users who named each path, one of whose rights are used.
 
     Returns:
-        The text of each wanted line that could be read, cut where it is too long.
+        The text of each wanted line that could be read, cut if it is too long.
     """
     lines_of: dict[int, set[int]] = {}
     for file, line in wanted:
@@ -120,7 +116,8 @@ def read_source(
             lines_of.setdefault(file, set()).add(line)
     texts = {}
     for file, numbers in lines_of.items():
-        content = _read_lines(files[file], named_by.get(files[file], frozenset()))
+        opened = open_source(files[file], named_by.get(files[file], frozenset()))
+        content = bytes(opened.data).split(b"\n") if opened else []
         for number in numbers:
             if number <= len(content):
                 text = content[number - 1].decode("utf-8", "surrogateescape").rstrip()
@@ -128,17 +125,12 @@ def read_source(
     return texts
 
 
-def _read_lines(path: str, users: AbstractSet[int]) -> list[bytes]:
-    file = open_source(path, users)
-    return bytes(file.data).split(b"\n") if file else []
-
-
 def open_source(path: str, named_by: AbstractSet[int]) -> OpenFile | None:
-    """Open a source file where the compiler had it, with the rights of one of its namers.
+    """Open a source file at the compiler's path, with the rights of a user who named it.
 
     Args:
         path: a relative one is not opened.
-        named_by: the users whose word it is; nobody's word is anybody's.
+        named_by: the users who named it; everybody if empty.
     """
     for uid in sorted(named_by or {EVERYBODY}, key=lambda one: not is_trusted(one)):
         file = open_named(os.fsencode(path), uid, largest_bytes=LARGEST_SOURCE_BYTES)

@@ -1,14 +1,14 @@
-"""Addresses of an image whose debug information was split off → their frames.
+"""Addresses of an image with split debug information → their frames.
 
-The image has skeletons of the units; only units that were hit are read, each once, and what was
-made of a unit is kept on disk under its id. The library that reads DWARF does not read split units:
+The image has skeletons of the units. Only units with samples are read, each once, and the disk
+cache keeps the result under the unit's id. The library that reads DWARF does not read split units:
 it gets an ELF file of that unit alone, as if it had never been split. The unit's own entry is
-written again, with what is in the image; all others are copied, and references to them moved along.
-Nothing that a size or an offset claims is believed.
+rewritten with the data in the image. All others are copied, with adjusted references. No size or
+offset is trusted.
 
-The rest of a unit is in a .dwo file or a .dwp package. The file is opened as all files that others
-may control, and believed only if it has the id of the unit. Source: DWARF 5 standard, sections 3.1,
-7.3 and 7.5; of packages of version 2, https://gcc.gnu.org/wiki/DebugFissionDWP.
+The rest of a unit is in an untrusted .dwo file or .dwp package, which counts only if it has the id
+of the unit. Source: DWARF 5 standard, sections 3.1, 7.3 and 7.5;
+https://gcc.gnu.org/wiki/DebugFissionDWP for packages of version 2.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from prospect.symbols.table_cache import SymbolCache
 
 
-# Version of what is made of a unit and kept: another one is made again.
+# Version of the ELF files of units; cached results of another version are not used.
 _MADE_WHOLE = 2
 _ADDRESSES_HEADER = 8
 _NUMBER = struct.Struct("<I")
@@ -73,18 +73,18 @@ class SplitLines:
     """The split units of one image.
 
     Attributes:
-        speakers: the users whose word the paths in the frames are.
+        speakers: the users whose rights the paths in the frames get.
 
     Args:
-        holder: the image, or its debug file: what has the skeletons.
-        file: where the image was opened.
-        speaks_for: the user whose word the holder is.
-        cache: where what was read is kept, under `key`; None for nowhere.
-        key: names the image there; None if nothing identifies it.
-        reader: reads what strangers may have written.
+        holder: the image or debug file with the skeletons.
+        file: the image's file.
+        speaks_for: the user whose rights the holder's paths get.
+        cache: the disk cache, if any.
+        key: of the image in the cache; None if nothing identifies it.
+        reader: reads other users' files.
 
     Raises:
-        CostlyError: there is no memory for what the image has packed.
+        CostlyError: there is no memory for the image's packed sections.
     """
 
     def __init__(  # noqa: PLR0913 - a keyword for each
@@ -108,7 +108,7 @@ class SplitLines:
 
     @property
     def has_units(self) -> bool:
-        """Whether anything was split off."""
+        """Whether there are split units."""
         return bool(self._skeletons.units)
 
     def frames(
@@ -118,16 +118,14 @@ class SplitLines:
 
         Args:
             svma: u64[n].
-            name_budget: what the search for qualified names may still read.
+            name_budget: bounds the search for qualified names.
 
         Returns:
             Frames; bool[n] which addresses are in a unit that could be read; and the names of the
-            files that were not read, by why.
+            files that were not read, by the reason.
         """
-        try:
+        with contextlib.closing(self._files):
             return self._frames(svma, name_budget)
-        finally:
-            self._files.let_go()
 
     def _frames(
         self, svma: NDArray[np.uint64], name_budget: SearchBudget
@@ -163,7 +161,7 @@ class SplitLines:
         return self._contents[unit]
 
     def _qualified(self, row: int, budget: SearchBudget, names: set[bytes]) -> dict[bytes, bytes]:
-        """Find the qualified names of functions of a unit; few units have any without."""
+        """Find the qualified names of functions of a unit."""
         unit = self._skeletons.units[row]
         try:
             rest = self._files.find(unit)
@@ -176,7 +174,7 @@ class SplitLines:
         return ScopedNames(image, budget, are_indexed=True).qualified(names)
 
     def _read(self, row: int) -> bytes | memoryview | Lack:
-        """Take a unit's symcache from the cache on disk, else make it and keep it there.
+        """Read a unit's symcache from the disk cache, or else make it and keep it there.
 
         Raises:
             CostlyError: there is no memory for its file.
@@ -203,14 +201,6 @@ class SplitLines:
         return made
 
 
-class _Step(NamedTuple):
-    """A step at a place in an entry: skip `skip` bytes, then treat a value by `kind`."""
-
-    skip: int
-    kind: int
-    form: int
-
-
 def whole_unit(
     skeletons: Skeletons, unit: UnitEntry, rest: UnitSections, load_address: int
 ) -> bytes | None:
@@ -220,7 +210,7 @@ def whole_unit(
         skeletons: sections of the image.
         unit: the unit in the image.
         rest: the same unit in its own file.
-        load_address: SVMA that the image counts from; the file made says the same.
+        load_address: of the image, and of the new file.
     """
     try:
         info, abbreviations = _joined(unit, rest)
@@ -243,15 +233,15 @@ def whole_unit(
 
 
 def _joined(unit: UnitEntry, rest: UnitSections) -> tuple[bytes, bytes]:
-    """Return the unit with its own entry that needs no other file, and its abbreviations."""
+    """Return the unit with an own entry that needs no other file, and its abbreviations."""
     header = rest.unit
     if header.version != unit.version or header.address_bytes != 8:
         raise DwarfError("the two halves of a unit are of different kinds")
     table, table_end = dwarf.abbreviations(rest.abbreviations, header.abbreviations)
     own, known, children = dwarf.first_entry(rest.info, header, table)
-    code = encode_varint(max(table) + 1)
+    code = max(table) + 1
     attributes, values = _own_entry(unit, rest, known.get(dwarf.DW_AT_LANGUAGE))
-    entry = code + values
+    entry = encode_varint(code) + values
     start = 12 if unit.version == 5 else 11
     body = bytearray(rest.info[children : header.end])
     _move(body, table, start + len(entry) - (children - header.offset), unit)
@@ -260,17 +250,17 @@ def _joined(unit: UnitEntry, rest: UnitSections) -> tuple[bytes, bytes]:
         head = length + struct.pack("<HBBI", 5, dwarf.DW_UT_COMPILE, 8, 0)
     else:
         head = length + struct.pack("<HIB", 4, 0, 8)
-    declared = code + encode_varint(dwarf.DW_TAG_COMPILE_UNIT) + bytes([own.has_children])
+    declared = dwarf.Abbreviation(dwarf.DW_TAG_COMPILE_UNIT, own.has_children, attributes)
     old = bytes(rest.abbreviations[header.abbreviations : table_end])
-    return head + entry + bytes(body), declared + attributes + b"\0\0" + old
+    return head + entry + bytes(body), dwarf.encode_abbreviation(code, declared) + old
 
 
 def _own_entry(
     unit: UnitEntry, rest: UnitSections, language: tuple[int, int] | None
-) -> tuple[bytes, bytes]:
-    """Return the attributes of the unit's entry, as an abbreviation has them, and their values.
+) -> tuple[tuple[tuple[int, int], ...], bytes]:
+    """Return the attributes of the unit's entry, as in an abbreviation, and their values.
 
-    `language` is the form of DW_AT_language in the unit's own file, and where it is there.
+    `language` is form and position of DW_AT_language in the unit's own file.
     """
     is_5 = unit.version == 5
     offset = dwarf.DW_FORM_SEC_OFFSET
@@ -282,8 +272,8 @@ def _own_entry(
         (dwarf.DW_AT_STR_OFFSETS_BASE, offset, rest.string_offsets_base.to_bytes(4, "little")),
     ]
     if not unit.low_pc:
-        # The library takes a unit at 0 without ranges for one that the linker dropped. Of what they
-        # are it asks nothing: each function has its own.
+        # The library takes a unit at 0 without ranges for one that the linker dropped. It does not
+        # read the ranges: each function has its own.
         fields.append((dwarf.DW_AT_RANGES, offset, bytes(4)))
     if unit.line_offset >= 0:
         fields.append((dwarf.DW_AT_STMT_LIST, offset, bytes(4)))
@@ -294,15 +284,15 @@ def _own_entry(
         form, place = language
         code = unsigned(rest.info, place, min(dwarf.FIXED_FORMS.get(form, 0), 2))
         fields.append((dwarf.DW_AT_LANGUAGE, dwarf.DW_FORM_DATA2, code.to_bytes(2, "little")))
-    names = b"".join(encode_varint(name) + encode_varint(form) for name, form, _ in fields)
-    return names, b"".join(value for _, _, value in fields)
+    attributes = tuple((name, form) for name, form, _ in fields)
+    return attributes, b"".join(value for _, _, value in fields)
 
 
 def _move(
     body: bytearray, table: dict[int, dwarf.Abbreviation], distance: int, unit: UnitEntry
 ) -> None:
-    """Walk a unit's entries and add what they moved by to each reference."""
-    plans: dict[int, tuple[tuple[_Step, ...], int]] = {}
+    """Walk a unit's entries and add the distance that they moved to each reference."""
+    plans: dict[int, tuple[list[tuple[int, int, int]], int]] = {}
     position, end = 0, len(body)
     while position < end:
         code = body[position]
@@ -320,34 +310,33 @@ def _move(
             position += skip
             if kind == _OTHER:
                 position = dwarf.after_form(body, position, form, 8)
-            else:
-                _add(body, position, distance if kind == _MOVED else unit.ranges_base)
-                position += _NUMBER.size
+                continue
+            moved = unsigned(body, position, _NUMBER.size)
+            moved += distance if kind == _MOVED else unit.ranges_base
+            _NUMBER.pack_into(body, position, moved)
+            position += _NUMBER.size
         position += tail
     if position != end:
         raise DwarfError("the last entry is cut off")
 
 
-def _add(body: bytearray, position: int, added: int) -> None:
-    if position + _NUMBER.size > len(body):
-        raise DwarfError("a reference that is cut off")
-    _NUMBER.pack_into(body, position, _NUMBER.unpack_from(body, position)[0] + added)
+def _plan(entry: dwarf.Abbreviation, version: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Return steps through an entry, and the bytes after the last one.
 
-
-def _plan(entry: dwarf.Abbreviation, version: int) -> tuple[tuple[_Step, ...], int]:
-    """Return how to walk an entry, and the bytes behind its last step."""
+    A step is the bytes to skip, and the kind and form of the value after them.
+    """
     steps = []
     skip = 0
     for name, form in entry.attributes:
         if form in _UNMOVABLE:
-            raise DwarfError("a reference that has no room for a larger one")
+            raise DwarfError("a reference that cannot be enlarged")
         kind = _kind(name, form, version)
         if kind is None:
             skip += 8 if form == dwarf.DW_FORM_ADDR else dwarf.FIXED_FORMS[form]
         else:
-            steps.append(_Step(skip, kind, form))
+            steps.append((skip, kind, form))
             skip = 0
-    return tuple(steps), skip
+    return steps, skip
 
 
 def _kind(name: int, form: int, version: int) -> int | None:
@@ -361,7 +350,7 @@ def _kind(name: int, form: int, version: int) -> int | None:
 
 
 def _addresses(addresses: memoryview, unit: UnitEntry) -> memoryview:
-    """Return the unit's addresses, in version 5 with the header that says how many there are."""
+    """Return the unit's addresses, in version 5 with the header that has their number."""
     if unit.version == 4:
         return addresses[unit.address_base :]
     start = unit.address_base - _ADDRESSES_HEADER
@@ -372,11 +361,11 @@ class UnitSections(NamedTuple):
     """One unit's part of each section of a .dwo file or package.
 
     Attributes:
-        unit: its header; offsets count from the beginning of `info`.
+        unit: its header; offsets count from the start of `info`.
         info, abbreviations, string_offsets, range_lists, strings: without ".dwo" in their names.
-        string_offsets_base, range_lists_base: where the tables that indexes mean begin.
-        size: of the file, and `owner`: whose it is.
-        speaks_for: see `OpenFile`.
+        string_offsets_base, range_lists_base: where the tables of indexes begin.
+        size: of the file.
+        owner, speaks_for: see `OpenFile`.
     """
 
     unit: dwarf.Unit
@@ -403,8 +392,8 @@ class SplitFiles:
     """Finds the files of one image's split units.
 
     Args:
-        image: where the image was opened.
-        named_by: the user whose word the names of the files are.
+        image: the image's file.
+        named_by: the user who named the files.
     """
 
     def __init__(self, image: OpenFile, named_by: int) -> None:
@@ -419,12 +408,15 @@ class SplitFiles:
         """Find a unit's sections, None if no file has them.
 
         Raises:
-            CostlyError: a file that may have them is too big for what is left of the memory that
-                other users' files may take.
+            CostlyError: too little is left of the memory that other users' files may take.
         """
         is_costly = False
         for path in self._paths(unit):
-            opened = self._last_opened(path)
+            # Several units may be in one file.
+            if path != self._last_path:
+                self._last, self._last_path = None, path
+                self._last = self._open(path)
+            opened = self._last
             found = _in_object(*opened, unit) if isinstance(opened, _Opened) else None
             if found:
                 return found
@@ -437,30 +429,23 @@ class SplitFiles:
             raise CostlyError
         return None
 
-    def let_go(self) -> None:
-        """Close what is open, which takes memory that other files may need."""
+    def close(self) -> None:
+        """Close the open files, whose memory other files may need."""
         self._package = self._last = None
         self._last_path = b""
 
     def _paths(self, unit: UnitEntry) -> Iterator[bytes]:
-        """Give the places where a unit's file may lie: where it was compiled, or by the image."""
+        """Yield possible paths of a unit's file: the compiler's, and one next to the image."""
         if not unit.dwo_name or b"\0" in unit.dwo_name:
             return
         compiled = os.path.join(unit.directory, unit.dwo_name)  # noqa: PTH118 - bytes
         if compiled.startswith(b"/"):
             yield compiled
-        beside = os.path.dirname(self._image_path)  # noqa: PTH120 - bytes
-        yield beside + b"/" + unit.dwo_name.rpartition(b"/")[2]
-
-    def _last_opened(self, path: bytes) -> _Opened | NameSource | None:
-        """Open a file, of which other units may be asked for next."""
-        if path != self._last_path:
-            self._last, self._last_path = None, path
-            self._last = self._open(path)
-        return self._last
+        directory = os.path.dirname(self._image_path)  # noqa: PTH120 - bytes
+        yield directory + b"/" + unit.dwo_name.rpartition(b"/")[2]
 
     def _open(self, path: bytes) -> _Opened | NameSource:
-        """Open a file in the image's own root, else in ours."""
+        """Open a file in the image's own root, or else in ours."""
         reason = NameSource.NO_FILE
         for root in dict.fromkeys((self._root, OWN_ROOT)):
             file = open_named(path, self._named_by, root=root, largest_bytes=LARGEST_SPLIT_BYTES)
@@ -473,9 +458,9 @@ class SplitFiles:
 
 
 def _in_object(file: OpenFile, section: Sections, wanted: UnitEntry) -> UnitSections | None:
-    """Take a unit of a .dwo file, which has one, or some that were optimised together.
+    """Return a unit of a .dwo file, which has one, or several that were optimized together.
 
-    With -fdebug-types-section, GCC puts each type into a section of its own before the unit's.
+    With -fdebug-types-section, GCC puts each type into its own section before the unit's.
     """
     name_of_units = b".debug_info.dwo"
     for info in section.last(name_of_units, MOST_SPLIT_UNITS):
@@ -489,7 +474,7 @@ def _in_object(file: OpenFile, section: Sections, wanted: UnitEntry) -> UnitSect
 
 
 def _in_package(file: OpenFile, section: Sections, wanted: UnitEntry) -> UnitSections | None:
-    """Take a unit of a package by its index."""
+    """Return a unit of a package by its index."""
     parts = _contributions(section(b".debug_cu_index"), wanted.dwo_id)
 
     def part(name: bytes, column: int) -> memoryview:
@@ -503,7 +488,7 @@ def _in_package(file: OpenFile, section: Sections, wanted: UnitEntry) -> UnitSec
 def _unit_in(
     file: OpenFile, section: Sections, wanted: UnitEntry, part: Callable[[bytes, int], memoryview]
 ) -> UnitSections | None:
-    """Take a unit; `part` gives what is its own of a section, by name and DW_SECT_*."""
+    """Return a unit; `part` returns its part of a section, by name and DW_SECT_*."""
     info = part(b".debug_info.dwo", _INFO)
     abbreviations = part(b".debug_abbrev.dwo", _ABBREVIATIONS)
     for unit in itertools.islice(dwarf.units(info), MOST_SPLIT_UNITS):
@@ -525,7 +510,7 @@ def _unit_in(
 
 
 def _dwo_id(unit: dwarf.Unit, info: memoryview, abbreviations: memoryview) -> int | None:
-    """Return which unit it is; None for one that is no split unit, or is damaged."""
+    """Return the id of a split unit; None for a damaged or another one."""
     if unit.version == 5:
         return unit.dwo_id if unit.kind == dwarf.DW_UT_SPLIT_COMPILE else None
     try:
@@ -539,7 +524,7 @@ def _dwo_id(unit: dwarf.Unit, info: memoryview, abbreviations: memoryview) -> in
 
 
 def _contributions(index: memoryview, dwo_id: int) -> dict[int, tuple[int, int]]:
-    """Return by DW_SECT_* where a unit's part of a section begins, and its size."""
+    """Return offset and size of a unit's part of each section, by DW_SECT_*."""
     if len(index) < _INDEX_HEADER.size:
         return {}
     version, columns, rows, slots = _INDEX_HEADER.unpack_from(index)

@@ -1,12 +1,12 @@
 """A symcache and addresses → the functions, files and lines at each, through inlined functions.
 
 A symcache has the format of Sentry's symbolic, version 9. All addresses are looked up together,
-some thirty times as fast as one by one through the library's own call, which serves if a library
-writes another version. Every index is checked: a damaged cache entry gives wrong lines at worst.
+about thirty times as fast as one by one with the library's own call, which serves for other
+versions. Every index is checked: a damaged cache entry gives wrong lines at worst.
 Source: ``src/v9/raw.rs`` and ``src/v9/lookup.rs`` of the crate symbolic-symcache 13.9.
 
-The frames of one image after another become the `LineTable` of a profile. They are in the order of
-the rows, and each function and file is named once.
+The frames of several images become the `LineTable` of a profile, in the order of its rows and with
+distinct functions and files.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Frames(Record, eq=False):
         name_index: i32[k] into `names`, -1 if unknown; the outermost function first.
         file_index: i32[k] into `files`, -1 if unknown.
         line: u32[k], 0 if unknown.
-        names: as the linker knows them; distinct.
-        files: paths as the compiler had them, made whole; distinct.
+        names: linkage names; distinct.
+        files: the compiler's paths, made absolute; distinct.
     """
 
     start: NDArray[np.int64]
@@ -67,18 +67,18 @@ class Frames(Record, eq=False):
 
 
 def no_frames(addresses: int) -> Frames:
-    """Return the frames of addresses of which nothing is known."""
+    """Return the frames of unknown addresses."""
     none = np.zeros(0, np.int32)
     start = np.zeros(addresses + 1, np.int64)
     return Frames(start, none, none, none.astype(np.uint32), [], [])
 
 
 def join_frames(addresses: int, pieces: Sequence[tuple[NDArray[np.integer], Frames]]) -> Frames:
-    """Put frames of some addresses at a time together; equal names and files become one.
+    """Join the frames of some addresses at a time; equal names and files become one.
 
     Args:
-        addresses: how many there are in all; those of no piece have no frames.
-        pieces: i[n] rows among them, distinct, and the frames of these.
+        addresses: the number of all addresses; those of no piece have no frames.
+        pieces: i[n] distinct rows of addresses, and their frames.
     """
     count = np.zeros(addresses + 1, np.int64)
     for row, frames in pieces:
@@ -122,7 +122,7 @@ def has_file(frames: Frames) -> NDArray[np.bool_]:
 
 
 def replace_frames(frames: Frames, row: NDArray[np.integer], new: Frames) -> Frames:
-    """Return frames with others at some addresses, i[k] distinct rows."""
+    """Replace the frames of some addresses, i[k] distinct rows."""
     addresses = len(frames.start) - 1
     is_kept = np.ones(addresses, np.bool_)
     is_kept[row] = False
@@ -133,7 +133,7 @@ def replace_frames(frames: Frames, row: NDArray[np.integer], new: Frames) -> Fra
 def _renumbered(
     index: NDArray[np.int32], texts: list[_Text], rows: dict[_Text, int]
 ) -> NDArray[np.int32]:
-    """Turn an index of `texts` into one of all texts, of which `rows` gives the numbers."""
+    """Turn an index of `texts` into one of all texts, whose numbers are in `rows`."""
     new = np.array([*(rows.setdefault(text, len(rows)) for text in texts), -1], np.int32)
     return new.take(index)
 
@@ -145,8 +145,8 @@ class SymCache(Record, eq=False):
         files: u32[f, 6] offsets of compilation directory, directory and name.
         functions: u32[g, 4] offset of the name, an unused one, first address, language.
         locations: u32[m, 4] file, line, function, and the location that this one is inlined into.
-        ranges: u32[r] first address of each of the last r locations, rising.
-        text: strings, each behind its length in LEB128.
+        ranges: u32[r] first address of each of the last r locations, ascending.
+        text: strings, each after its length in LEB128.
     """
 
     files: NDArray[np.uint32]
@@ -157,7 +157,7 @@ class SymCache(Record, eq=False):
 
     @classmethod
     def parse(cls, content: bytes | memoryview) -> SymCache | None:
-        """Take the tables; None for another version, or if they do not fit the bytes."""
+        """Read the tables; None for another version, or if the bytes are cut."""
         content = memoryview(content)
         if len(content) < _HEADER.size:
             return None
@@ -187,7 +187,7 @@ class SymCache(Record, eq=False):
 
     @property
     def has_lines(self) -> bool:
-        """Whether it knows any file: without DWARF a symcache has symbols only."""
+        """Whether it has files: without DWARF a symcache has symbols only."""
         return len(self.files) > 0
 
     def lookup(
@@ -199,8 +199,8 @@ class SymCache(Record, eq=False):
 
         Args:
             address: u64[n].
-            qualified: gives names with namespaces and classes, for those of inlined C++ functions
-                that have no linkage name; a name that it leaves out stays as it is.
+            qualified: returns names with namespaces and classes, for inlined C++ functions without
+                a linkage name; other names stay as they are.
         """
         chain, start = self._chains(self._location_of(address))
         rows, row_of = np.unique(chain, return_inverse=True)
@@ -229,7 +229,7 @@ class SymCache(Record, eq=False):
         return np.where(known & (row >= 0) & ~is_end, location, -1)
 
     def _chains(self, innermost: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Follow each location to the outermost that it is inlined into, all in lock-step.
+        """Follow each location to the outermost one that it is inlined into, all at once.
 
         Returns:
             The locations of all addresses, the outermost first, and the first row of each address.
@@ -244,12 +244,9 @@ class SymCache(Record, eq=False):
             outer = self.locations[location, 3].astype(np.int64)
             goes_on = outer < len(self.locations)
             row, location = row[goes_on], outer[goes_on]
-        all_rows = np.concatenate([*reversed(rows), np.zeros(0, np.int64)])
+        order, start = outermost_first(rows, len(innermost))
         chain = np.concatenate([*reversed(locations), np.zeros(0, np.int64)])
-        chain = chain.take(np.argsort(all_rows, kind="stable"))
-        start = np.zeros(len(innermost) + 1, np.int64)
-        np.cumsum(np.bincount(all_rows, minlength=len(innermost)), out=start[1:])
-        return chain, start
+        return chain.take(order), start
 
     def _names(
         self,
@@ -264,7 +261,7 @@ class SymCache(Record, eq=False):
         is_bare = known & (chosen[:, 3] != NONE)
         is_bare[known] &= self.functions[function[known], 3] == _CXX
         keys, index = np.unique(offsets.astype(np.int64) * 2 + is_bare, return_inverse=True)
-        # A function whose unlikely part is first has that part's symbol; it is one function.
+        # If its unlikely part is first, a function has that part's symbol.
         texts = [self._string(key // 2).removesuffix(_COLD) for key in keys.tolist()]
         if qualified:
             bare = {
@@ -277,12 +274,12 @@ class SymCache(Record, eq=False):
                 scoped.get(text, text) if key % 2 else text
                 for text, key in zip(texts, keys.tolist(), strict=True)
             ]
-        return _without_empty(texts, index)
+        return distinct_texts(texts, index)
 
     def _files(self, file: NDArray[np.uint32]) -> tuple[list[str], NDArray[np.int32]]:
         distinct, index = np.unique(file, return_inverse=True)
         paths = [self._path(row) for row in distinct.tolist()]
-        kept, file_index = _without_empty(paths, index)
+        kept, file_index = distinct_texts(paths, index)
         return [path.decode("utf-8", "surrogateescape") for path in kept], file_index
 
     def _path(self, file: int) -> bytes:
@@ -300,10 +297,28 @@ class SymCache(Record, eq=False):
         return bytes(self.text[begin : begin + min(size, LONGEST_TEXT_BYTES)])
 
 
-def _without_empty(
+def outermost_first(
+    rounds: Sequence[NDArray[np.int64]], addresses: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort frames that were found a depth at a time, from the innermost on.
+
+    Args:
+        rounds: rows of the addresses with a frame at each depth.
+
+    Returns:
+        The order, i64[k], of the frames of all rounds, the last round first; and i64[n + 1] where
+        the frames of each address begin in it.
+    """
+    row = np.concatenate([*reversed(rounds), np.zeros(0, np.int64)])
+    start = np.zeros(addresses + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=addresses), out=start[1:])
+    return np.argsort(row, kind="stable"), start
+
+
+def distinct_texts(
     texts: list[bytes], index: NDArray[np.int64]
 ) -> tuple[list[bytes], NDArray[np.int32]]:
-    """Drop empty texts and equal ones; give their rows in what is left, -1 for the empty."""
+    """Drop empty and equal texts; also return the new index, -1 for empty ones."""
     rows: dict[bytes, int] = {}
     row_of = np.array(
         [rows.setdefault(text, len(rows)) if text else -1 for text in texts], np.int32
@@ -312,7 +327,7 @@ def _without_empty(
 
 
 def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Frames:
-    """Find frames by the library's own call: for versions of the format that are not read here."""
+    """Find frames by the library's own call, for other versions of the format."""
     from symbolic.exceptions import SymbolicError  # noqa: PLC0415 - rarely needed
     from symbolic.symcache import SymCache as LibrarySymCache  # noqa: PLC0415 - rarely needed
 
@@ -346,41 +361,24 @@ def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Fra
     )
 
 
-class LineTableBuilder:
-    """Collects frames; `table()` gives what was collected."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[NDArray[np.int64], Frames]] = []
-
-    def add(self, row: NDArray[np.int64], frames: Frames) -> None:
-        """Add frames of the rows `row` i64[n], distinct and not added before."""
-        self._pieces.append((row, frames))
-
-    def table(
-        self,
-        rows: int,
-        notes: dict[int, str],
-        built_ns: dict[int, int] | None = None,
-        named_by: dict[str, set[int]] | None = None,
-    ) -> LineTable:
-        """Return the table; rows that were not added have no frames.
-
-        Args:
-            rows: how many it has.
-            notes: see `LineTable`.
-            built_ns: the same.
-            named_by: the same.
-        """
-        joined = join_frames(rows, self._pieces)
-        return LineTable(
-            joined.start,
-            joined.name_index,
-            joined.file_index,
-            joined.line,
-            demangle(joined.names),
-            joined.files,
-            notes,
-            built_ns or {},
-            [name.decode("utf-8", "surrogateescape") for name in joined.names],
-            named_by or {},
-        )
+def line_table_of(
+    rows: int,
+    pieces: Sequence[tuple[NDArray[np.int64], Frames]],
+    notes: dict[int, str],
+    built_ns: dict[int, int] | None = None,
+    named_by: dict[str, set[int]] | None = None,
+) -> LineTable:
+    """Return the table of frames, as `join_frames`; for the dictionaries see `LineTable`."""
+    joined = join_frames(rows, pieces)
+    return LineTable(
+        joined.start,
+        joined.name_index,
+        joined.file_index,
+        joined.line,
+        demangle(joined.names),
+        joined.files,
+        notes,
+        built_ns or {},
+        [name.decode("utf-8", "surrogateescape") for name in joined.names],
+        named_by or {},
+    )

@@ -1,6 +1,6 @@
-"""An image → what the entries of its units say themselves, and which addresses are theirs.
+"""An image → the own entries of its units, and the unit of each address.
 
-A skeleton is what the image keeps of a unit while the rest is in a .dwo file, with DWARF 4 or 5.
+A skeleton is the part of a unit in the image while the rest is in a .dwo file, with DWARF 4 or 5.
 Source: DWARF 5 standard, sections 3.1.1, 3.1.2, 2.17.3 and 7.25; for skeletons of version 4,
 https://gcc.gnu.org/wiki/DebugFission.
 """
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
 
 _DW_RLE_OFFSET_PAIR = 4
-# What follows each kind of range: the index of an address, an address, or another number.
+# The operands of each kind of range: the index of an address, an address, or another number.
 _DW_RLE_OPERANDS = {1: "x", 2: "xx", 3: "xn", _DW_RLE_OFFSET_PAIR: "nn", 5: "a", 6: "aa", 7: "an"}
 _ADDRESS_END = (1 << 64) - 1
+_ADDRESS_FORMS = (dwarf.DW_FORM_ADDR, dwarf.DW_FORM_ADDRX, dwarf.DW_FORM_GNU_ADDR_INDEX)
 
 
 class UnitEntry(Record):
@@ -36,9 +37,9 @@ class UnitEntry(Record):
     Attributes:
         version: of DWARF, 2 to 5.
         address_bytes: 4 or 8.
-        dwo_id: of a unit that was split off; 0 for others.
-        dwo_name, directory: the file that has the rest, as the compiler called it, and from where.
-        low_pc: what its ranges count from.
+        dwo_id: of a split unit; 0 for others.
+        dwo_name, directory: the compiler's name of the file with the rest, and its directory.
+        low_pc: the base of its ranges.
         line_offset: its line table, in .debug_line; -1 without one.
         address_base: its addresses, in .debug_addr.
         ranges_base: its ranges, in .debug_ranges of version 4.
@@ -68,9 +69,9 @@ class Skeletons(Record):
 
 
 def read_skeletons(image: ElfImage) -> Skeletons:
-    """Read the split units of an image; what is damaged is left out."""
+    """Read the split units of an image, except damaged ones."""
     if not image.is_64 or image.find_section(b".debug_addr") < 0:
-        # A unit that was split off has its addresses there; most images have none.
+        # Split units have their addresses there; most images have none.
         nothing = image.data[:0]
         return Skeletons(nothing, nothing, nothing, nothing, [])
     reader = UnitReader(image)
@@ -79,12 +80,12 @@ def read_skeletons(image: ElfImage) -> Skeletons:
         line_strings=section(image, b".debug_line_str"),
         addresses=reader.addresses,
         ranges=reader.ranges,
-        units=list(reader.split_units()),
+        units=list(reader.units(only_split=True)),
     )
 
 
 def unit_of_addresses(units: list[UnitEntry], svma: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return i64[n] the row of the unit that each address belongs to, -1 for none."""
+    """Return i64[n] the unit of each address, -1 for none."""
     pieces = [unit.ranges for unit in units]
     bounds = np.concatenate([np.zeros((0, 2), np.uint64), *pieces])
     owner = np.repeat(np.arange(len(units)), [len(piece) for piece in pieces])
@@ -98,10 +99,10 @@ def unit_of_addresses(units: list[UnitEntry], svma: NDArray[np.uint64]) -> NDArr
 
 
 class UnitReader:
-    """Reads the units' own entries; what is damaged is left out.
+    """Reads the units' own entries, except damaged ones.
 
     Raises:
-        CostlyError: there is no memory for what the image has packed.
+        CostlyError: there is no memory for the image's packed sections.
     """
 
     def __init__(self, image: ElfImage) -> None:
@@ -118,27 +119,20 @@ class UnitReader:
         self._tables: dict[tuple[int, int], dict[int, dwarf.Abbreviation]] = {}
         self._address_bytes = 8
 
-    def units(self) -> Iterator[UnitEntry]:
-        """Read all units, also those that were split off."""
+    def units(self, *, only_split: bool = False) -> Iterator[UnitEntry]:
+        """Read the units, all or only split ones."""
         for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
-            if found := self._unit(unit):
+            if only_split and unit.version == 5 and unit.kind != dwarf.DW_UT_SKELETON:
+                continue
+            try:
+                found = self._entry(unit)
+            except DwarfError:
+                continue
+            if found.dwo_id or not only_split:
                 yield found
-
-    def split_units(self) -> Iterator[UnitEntry]:
-        """Read only the units that were split off."""
-        for unit in itertools.islice(dwarf.units(self._info), MOST_UNITS):
-            is_other = unit.version == 5 and unit.kind != dwarf.DW_UT_SKELETON
-            if not is_other and (found := self._unit(unit)) and found.dwo_id:
-                yield found
-
-    def _unit(self, unit: dwarf.Unit) -> UnitEntry | None:
-        try:
-            return self._entry(unit)
-        except DwarfError:
-            return None
 
     def _table(self, unit: dwarf.Unit) -> dict[int, dwarf.Abbreviation]:
-        """Read a table of abbreviations up to that of the unit's own entry, which is the first."""
+        """Read a table of abbreviations up to that of the unit's own entry."""
         code, _ = leb128(self._info, unit.dies)
         key = unit.abbreviations, code
         if key not in self._tables:
@@ -153,7 +147,10 @@ class UnitReader:
         _, values, _ = dwarf.first_entry(self._info, unit, self._table(unit))
         self._address_bytes = unit.address_bytes
         is_5 = unit.version == 5
-        numbers = {name: self._number(*value) for name, value in values.items()}
+        numbers = {
+            name: dwarf.number(self._info, position, form)
+            for name, (form, position) in values.items()
+        }
         address_base = numbers.get(dwarf.DW_AT_ADDR_BASE if is_5 else dwarf.DW_AT_GNU_ADDR_BASE, 0)
         low_pc = self._address(values.get(dwarf.DW_AT_LOW_PC), address_base)
         string_base = numbers.get(dwarf.DW_AT_STR_OFFSETS_BASE, 8 if is_5 else 0)
@@ -171,19 +168,13 @@ class UnitReader:
             ranges=self._unit_ranges(unit, values, numbers, low_pc, address_base),
         )
 
-    def _number(self, form: int, position: int) -> int:
-        size = dwarf.FIXED_FORMS.get(form, 0)
-        if 0 < size <= 8:
-            return unsigned(self._info, position, size)
-        return leb128(self._info, position)[0] if form in dwarf.LEB_FORMS else 0
-
     def _address(self, value: tuple[int, int] | None, base: int) -> int:
         if value is None:
             return 0
         form, position = value
         if form == dwarf.DW_FORM_ADDR:
             return unsigned(self._info, position, self._address_bytes)
-        return self._indexed(base, self._number(form, position))
+        return self._indexed(base, dwarf.number(self._info, position, form))
 
     def _indexed(self, base: int, index: int) -> int:
         size = self._address_bytes
@@ -195,7 +186,7 @@ class UnitReader:
         form, position = value
         if form == dwarf.DW_FORM_STRING:
             return string(self._info, position)
-        number = self._number(form, position)
+        number = dwarf.number(self._info, position, form)
         if form == dwarf.DW_FORM_LINE_STRP:
             return string(self._line_strings, number)
         if form != dwarf.DW_FORM_STRP:  # an index
@@ -221,16 +212,9 @@ class UnitReader:
             else:
                 pairs = self._old_ranges(start, low_pc)
         elif dwarf.DW_AT_HIGH_PC in values:
-            form, _ = values[dwarf.DW_AT_HIGH_PC]
-            is_address = form in (
-                *(dwarf.DW_FORM_ADDR, dwarf.DW_FORM_ADDRX),
-                dwarf.DW_FORM_GNU_ADDR_INDEX,
-            )
-            high = (
-                self._address(values[dwarf.DW_AT_HIGH_PC], address_base)
-                if is_address
-                else low_pc + numbers[dwarf.DW_AT_HIGH_PC]
-            )
+            high = low_pc + numbers[dwarf.DW_AT_HIGH_PC]
+            if values[dwarf.DW_AT_HIGH_PC][0] in _ADDRESS_FORMS:
+                high = self._address(values[dwarf.DW_AT_HIGH_PC], address_base)
             pairs = [(low_pc, high)]
         kept = [(low, high) for low, high in pairs if 0 < low < high <= _ADDRESS_END]
         return np.array(kept, np.uint64).reshape(-1, 2)
@@ -278,7 +262,7 @@ class UnitReader:
         return pairs
 
     def _count_range(self) -> None:
-        # Damaged units may share one long list: what all of them cost together is limited.
+        # Damaged units may share one long list, so the bound is for all of them together.
         self._ranges_left -= 1
         if self._ranges_left < 0:
             raise DwarfError("too many ranges")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.record_layout import BODIES, MMAP2_BY_BUILD_ID, layout_of
+from prospect.abi.record_layout import BODIES, MMAP2_BY_BUILD_ID, layout_of, read_format_words
 from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import NamedTuple
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     _Words = NDArray[np.uint64]
     _Rows = NDArray[np.int64]
 
-_TIMES = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
 # Attributes that differ between events without changing the layout of their records.
 _WITHOUT_EFFECT = {"type": 0, "config": 0, "sample_period": 0, "config1": 0, "config2": 0}
 
@@ -173,7 +172,8 @@ def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr:
         return count.astype(np.int64)
 
     if attr.sample_type & abi.PERF_SAMPLE_READ:
-        at = at + _read_words(attr.read_format, length_at(at))
+        words_fixed, words_each = read_format_words(attr.read_format)
+        at = at + words_fixed + (words_each * length_at(at) if words_each else 0)
     if attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
         at = at + 1 + length_at(at)
     if attr.sample_type & abi.PERF_SAMPLE_RAW:
@@ -189,15 +189,6 @@ def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr:
         size = np.where(at < end, words[place] >> np.uint64(3), np.uint64(0))
         room = np.maximum(end - at - 1, 0).astype(np.uint64)
         _restore_bytes(words, stored, at + 1, np.minimum(size, room).astype(np.int64))
-
-
-def _read_words(read_format: int, members: _Rows) -> _Rows | int:
-    """Return the size of struct read_format; `members` counts for groups only."""
-    times = (read_format & _TIMES).bit_count()
-    value = 1 + bool(read_format & abi.PERF_FORMAT_ID) + bool(read_format & abi.PERF_FORMAT_LOST)
-    if read_format & abi.PERF_FORMAT_GROUP:
-        return 1 + times + value * members
-    return times + value
 
 
 def _mend_raw(words: _Words, stored: _Words, at: _Rows, end: _Rows) -> _Rows:

@@ -34,7 +34,7 @@ from prospect.disasm.gdb import NO_GDB, disassemble_by_gdb, gdb_path
 from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import disassembled_functions
-from prospect.lines.symcache import LineTableBuilder
+from prospect.lines.symcache import line_table_of
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.profile.model import (
     KIND_ANON,
@@ -217,21 +217,21 @@ def _named(
 def _lines(
     recorded: RecordedObjects, object_of: NDArray[np.int32], address: NDArray[np.uint64]
 ) -> LineTable:
-    builder = LineTableBuilder()
+    pieces = []
     notes: dict[int, str] = {}
     for row in distinct(object_of).tolist():
         at = np.flatnonzero(object_of == row)
         if recorded.jit_code(row):
-            builder.add(at, recorded.jit_frames(row, address.take(at)))
+            pieces.append((at, recorded.jit_frames(row, address.take(at))))
             continue
         found = recorded.image(row) if row in recorded.keys else None
         if found is None or isinstance(found, Missing):
             continue
         frames, note = recorded.frames(row, found, address.take(at))
-        builder.add(at, frames)
+        pieces.append((at, frames))
         if note:
             notes[row] = note
-    return builder.table(len(address), notes)
+    return line_table_of(len(address), pieces, notes)
 
 
 def _source_of(recorded: RecordedObjects, lines: LineTable) -> dict[tuple[int, int], str]:

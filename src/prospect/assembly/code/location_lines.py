@@ -14,7 +14,7 @@ from prospect.assembly.assembly_limits import LARGEST_INLINED_BYTES
 from prospect.disasm.kernel_code import KernelImage, open_kernel
 from prospect.figures.calls.own_code import is_own_object
 from prospect.lines.debug_info import is_readable, may_be_split
-from prospect.lines.symcache import LineTableBuilder, no_frames, select_frames
+from prospect.lines.symcache import line_table_of, no_frames, select_frames
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, SOURCE_KINDS
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.debug_files import has_debug_info
@@ -59,7 +59,7 @@ class _Wanted(NamedTuple):
 class _Found(NamedTuple):
     """Lines found so far, and the notes and times of `LineTable` by object row."""
 
-    builder: LineTableBuilder
+    pieces: list[tuple[NDArray[np.int64], Frames]]
     notes: dict[int, str]
     built_ns: dict[int, int]
 
@@ -98,15 +98,15 @@ def describe_lines(
     Each image's debug information is read once, and each distinct address in it looked up once.
     `chosen` bool[l] selects locations; None for all.
     """
-    lines = _Found(LineTableBuilder(), {}, {})
+    lines = _Found([], {}, {})
     by_file: dict[FileIdentity, list[_Wanted]] = {}
     for row, hit in _locations_of(profile, recorded, chosen):
         address = profile.locations.address.take(hit)
         kind = profile.objects.kind[row]
         if kind == KIND_JIT:
-            lines.builder.add(hit, recorded.jit_frames(row, address))
+            lines.pieces.append((hit, recorded.jit_frames(row, address)))
         elif kind in SOURCE_KINDS:
-            lines.builder.add(hit, recorded.runtime_frames(row, address))
+            lines.pieces.append((hit, recorded.runtime_frames(row, address)))
         elif kind in _WITH_LINES and recorded.answers is not None:
             frames, note = archived_frames(recorded.answers, recorded.keys[row], address)
             _add(lines, row, hit, frames, note)
@@ -123,8 +123,8 @@ def describe_lines(
         path = profile.objects.path[ones[0].row]
         recorded.announce(f"source lines of {number} of {len(by_file)} objects: {path}")
         _look_up(profile, recorded, ones, lines)
-    return lines.builder.table(
-        len(profile.locations), lines.notes, lines.built_ns, recorded.named_by
+    return line_table_of(
+        len(profile.locations), lines.pieces, lines.notes, lines.built_ns, recorded.named_by
     )
 
 
@@ -143,7 +143,7 @@ def _look_up(
 
 
 def _add(lines: _Found, row: int, hit: NDArray[np.int64], frames: Frames, note: str) -> None:
-    lines.builder.add(hit, frames)
+    lines.pieces.append((hit, frames))
     if note:
         lines.notes[row] = note
 
