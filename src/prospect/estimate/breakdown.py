@@ -1,6 +1,6 @@
-"""Rows of hits by keys, the one with most time first: which are shown, and how sure they are.
+"""Rows of hits by keys, the one with most time first: the rows to show, and their errors.
 
-The first screen, *Programs* and *Functions*, `--sort`, `prospect top` and notebooks are made of
+The first screen, *Programs* and *Functions*, `--sort`, `prospect top` and notebooks consist of
 these rows. The tables of `--columns` have a column for each class of hits: one table an event, or
 one of all events if these are the classes.
 Source of classes: OProfile, ``libpp/arrange_profiles.h``: they differ along one axis.
@@ -44,11 +44,11 @@ MOST_COLUMNS = 1000
 
 
 class Bound(NamedTuple):
-    """Which rows are shown.
+    """The rows to show.
 
     Attributes:
         most: the first ones.
-        least_s: and all with so much time, in seconds; all of an event without time.
+        least_s: and all with as much time, in seconds; all of an event without time.
     """
 
     most: int = 0
@@ -56,12 +56,12 @@ class Bound(NamedTuple):
 
 
 class RowErrors(NamedTuple):
-    """How sure the rows are.
+    """The errors of rows.
 
     Attributes:
         half_width_s: f64[r] half of the 95 % interval, NaN if unknown.
         is_like_above: bool[r] whether a row ties with the one above.
-        needed_s: f64[r] how long a run would have to be to tell it from that; see `needed_seconds`.
+        needed_s: f64[r] the length of a run that would separate them; see `needed_seconds`.
     """
 
     half_width_s: NDArray[np.float64]
@@ -70,18 +70,17 @@ class RowErrors(NamedTuple):
 
 
 class Breakdown(Record):
-    """Rows by descending time, or hits where the event has no time.
+    """Rows by descending time, or hits if the event has no time.
 
     Attributes:
-        profile: whose hits these are.
-        design: how they were sampled.
+        design: how the hits were sampled.
         chosen: bool[h] the hits that are added up.
         example: i64[r] a hit of each row.
-        names: of each key a list with a name for each row; none if keys are no dimensions.
+        names: of each key a list with a name for each row; none if keys are not dimensions.
         hits: i64[r].
-        seconds, share: f64[r] their time, and their part of all chosen hits, 0 to 1.
+        seconds, share: f64[r] their time, and their share of all chosen hits, 0 to 1.
         row_of_hit: i32[h] row of each of the profile's hits, -1 for none.
-        left_out, left_out_hits, left_out_s: how many rows are not shown, and what they hold.
+        left_out, left_out_hits, left_out_s: rows that are not shown: their number, hits and time.
         total_hits, total_s: of all rows, shown or not.
     """
 
@@ -114,20 +113,20 @@ class Breakdown(Record):
         return self.design.has_time
 
     def sums_of(self, by_hit: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return f64[r]: an amount of each of the profile's hits, f64[h], added up by row."""
+        """Add up an amount of each of the profile's hits, f64[h], by row, f64[r]."""
         member = self.row_of_hit >= 0
         sums = np.bincount(self.row_of_hit[member], by_hit[member], len(self))
         return sums.astype(np.float64)
 
     @cached_property
     def wall_s(self) -> NDArray[np.float64] | None:
-        """Their wall time, f64[r]; None if samples do not tell it."""
+        """Their wall time, f64[r]; None if samples do not show it."""
         busy = self.chosen & ~idle_hits(self.profile)
         by_hit = wall_seconds(self.profile, self.design, busy)
         return None if by_hit is None else self.sums_of(by_hit)
 
     def ordered(self, rows: NDArray[np.int64]) -> Breakdown:
-        """Return some of the rows, in another order; the others are left out."""
+        """Return some of the rows, in another order, without the others."""
         rank = np.full(len(self) + 1, -1, np.int32)
         rank[rows] = np.arange(len(rows))
         hits, seconds = self.hits.take(rows), self.seconds.take(rows)
@@ -168,7 +167,7 @@ class Breakdown(Record):
 
     @property
     def is_like_above(self) -> NDArray[np.bool_]:
-        """Which rows tie with the one above, bool[r]."""
+        """The rows that tie with the one above, bool[r]."""
         return self._errors.is_like_above
 
     @cached_property
@@ -184,10 +183,9 @@ def breakdown(
     keys: Sequence[NDArray[np.int64]],
     bound: Bound,
 ) -> Breakdown:
-    """Add hits up by keys, and take the rows with most time.
+    """Add hits up by keys, and return the rows with most time.
 
-    `chosen`, bool[h], are the hits of the design's event that are added up; `keys`, i64[h] each,
-    are what they are added up by.
+    `chosen`, bool[h], are hits of the design's event; `keys` are i64[h] each.
     """
     hits, at = profile.hits, np.flatnonzero(chosen)
     row_of, first_at = combined([key.take(at) for key in keys])
@@ -233,8 +231,8 @@ def rows_by_keys(
 ) -> Breakdown:
     """Add an event's hits up by dimensions.
 
-    Without a `bound` the rows are those that pass the report's threshold. CPUs with nothing to do
-    are in rows too if `idle`.
+    Without a `bound` the rows are those that pass the report's threshold. Idle CPUs are in rows too
+    if `idle`.
     """
     report = event.report
     profile = kept_apart(report.profile, keys)
@@ -255,7 +253,7 @@ def combined(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], N
     """Number the combinations of equally long columns, ascending with the first one leading.
 
     Returns:
-        i64[n] the number of each place's combination, and for each number a place that has it.
+        i64[n] the number of each place's combination, and a place of each combination.
     """
     number, first = np.zeros(len(columns[0]), np.int64), np.zeros(0, np.intp)
     for column in columns if len(number) else ():
@@ -267,21 +265,20 @@ def combined(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], N
 
 
 class ClassColumns(Record):
-    """Hits by row and class; rows by descending share of time, or of hits where an event has none.
+    """Hits by row and class; rows by descending share of time, or of hits without time.
 
     Attributes:
-        events: of each column; of the table where it has none, as nothing was chosen.
-        classes: what each column is of; the last is `OTHERS` if there are any.
+        events: of each column; of the table if it has none, as nothing was chosen.
+        classes: names of the columns; the last is `OTHERS` if there are any.
         others: how many classes the last column is of, 0 for none.
         names: of each key a list with a name for each row.
         hits: i64[r, c].
         seconds, half_width_s: f64[r, c] and half of the 95 % interval, NaN if unknown.
-        share: f64[r, c] part of all that the column has, 0 to 1.
+        share: f64[r, c] of the whole column, 0 to 1.
         total_hits: i64[c], of all rows, shown or not.
         total_s, total_half_width_s: f64[c] the same.
         left_out: how many rows have less time than `-m`.
-        left_out_hits: i64[c] what they hold.
-        left_out_s: f64[c] the same.
+        left_out_hits, left_out_s: i64[c] and f64[c] of these rows.
     """
 
     events: tuple[EventInfo, ...]
@@ -303,7 +300,7 @@ class ClassColumns(Record):
         return len(self.hits)
 
     def has_time(self, column: int) -> bool:
-        """Whether hits of a column are worth seconds."""
+        """Whether hits of a column are time."""
         return event_has_time(self.events[column])
 
 
@@ -314,7 +311,7 @@ class _Classes(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Columns whose hits were sampled alike: i64[h] which of them each hit is in, -1 for none."""
+    """Columns with the same sampling: i64[h] the column of each hit, -1 for none."""
 
     design: Design
     column: NDArray[np.int64]
@@ -337,11 +334,11 @@ def class_columns(
     Args:
         dimension: of `COLUMN_DIMENSIONS`.
         keys: of `SORT_KEYS`.
-        most: how many columns there may be; classes beyond that are one. Events have one each, as
-            what they count does not add up.
+        most: the number of columns; further classes are merged into one. Events have one each, as
+            their counts do not add up.
 
     Raises:
-        UsageError: the profile does not say which class its hits are of.
+        UsageError: the profile lacks the classes of its hits.
     """
     profile = kept_apart(view.profile, keys, dimension)
     grid = tick_grid(profile)
@@ -409,7 +406,7 @@ def _table(
         part += weight / max(float(weight.sum()), 1.0)
         row_s = np.bincount(row_of, design.seconds.take(at), len(first_at))
         is_shown |= row_s >= view.user_threshold_s if design.has_time else hits > 0
-    # By the mean share, as what events count does not add up; rows that are not shown behind all.
+    # By the mean share, as counts of events do not add up; rows that are not shown come last.
     order = np.lexsort((first_at, -part, ~is_shown))
     shown = int(np.count_nonzero(is_shown))
     rank = np.empty(len(order), np.int64)

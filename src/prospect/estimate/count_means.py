@@ -1,6 +1,7 @@
 """Counts of several runs: their mean, with a 95 % interval.
 
-Source: Student, "The Probable Error of a Mean", Biometrika 6 (1908); runs are taken as independent.
+Source: Student, "The Probable Error of a Mean", Biometrika 6 (1908). Runs are assumed to be
+independent.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class CountMeans(NamedTuple):
 
     Attributes:
         counts: one an event, None if it was never counted.
-        running: the share of the time that a counter was there, one an event.
+        running: one an event, the share of the time that it had a counter.
         elapsed_s: the length of a run.
-        user_s, system_s: what the command used, None if there was none.
+        user_s, system_s: CPU time of the command, None without one.
     """
 
     counts: tuple[Mean | None, ...]

@@ -1,4 +1,4 @@
-"""The finished report: every figure that a format writes, each computed once, when first read.
+"""The finished report: every figure that a format writes, each computed when first read.
 
 Formats only choose and write: none of them computes a figure.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class EventReport(EventView):
-    """One event of a report: its figures, and what is estimated of them."""
+    """One event of a report: its figures, and the estimates for them."""
 
     report: Report
 
@@ -109,9 +109,9 @@ class Report(ReportView):
     clocks of single tasks, which stop whenever the task does.
 
     Attributes:
-        disassemble: whether instructions are shown: not at all, of the functions that pass the
-            thresholds (1) or of every one (2).
-        lines: whether hits are shown by source line.
+        disassemble: shows instructions: 0 none, 1 those of the functions that pass the thresholds,
+            2 those of every one.
+        lines: shows hits by source line.
     """
 
     def __init__(  # noqa: PLR0913 - a keyword for each part that few ask for
@@ -124,11 +124,10 @@ class Report(ReportView):
         disassemble: int = 0,
         lines: bool = False,
     ) -> None:
-        """Check what is asked for, by the arguments of `ReportView` and the attributes here.
+        """Check the options: the arguments of `ReportView` and the attributes here.
 
         Raises:
-            UsageError: an option has no meaning, or instructions or lines are asked for, and the
-                profile was made without.
+            UsageError: an invalid option, or instructions or lines without a profile that has them.
         """
         super().__init__(profile, detail, user_threshold_s, kernel_threshold_s)
         if disassemble and profile.code is None:
@@ -191,10 +190,9 @@ class Report(ReportView):
     def calls(
         self, sections: tuple[str, ...]
     ) -> tuple[CallsView, tuple[CallEstimates, ...]] | None:
-        """Return who called whom and the error bars of that; None if no sample has a call chain.
+        """Return callers and callees, with their error bars; None if no sample has a call chain.
 
-        Args:
-            sections: as `prospect calls --show` names them.
+        `sections` are those of `prospect calls --show`.
         """
         if self.profile.stacks is None:
             return None

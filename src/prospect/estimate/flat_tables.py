@@ -1,4 +1,4 @@
-"""A profile's tables joined and flat, as people want them in a notebook.
+"""A profile's tables joined and flat, for notebooks.
 
 They are equally long numpy arrays by name; names are arrays of str objects. docs/python.md lists
 the columns.
@@ -61,7 +61,7 @@ _NS = 1e-9
 def hits_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return rows of hits with their names; those of every process add up to all samples.
 
-    If source lines were asked for, `file` and `line` are those of the instruction.
+    With source lines, `file` and `line` are those of the instruction.
     """
     profile = complete(profile)
     locations, functions = profile.locations, profile.functions
@@ -147,7 +147,7 @@ def processes_table(profile: Profile, detail: Detail = "4") -> Table:
 
 
 def mappings_table(profile: Profile, detail: Detail = "4") -> Table:
-    """Return the mappings that each process had hits in."""
+    """Return the mappings with hits of each process."""
     profile = complete(profile)
     of_chosen = shown_processes(profile.processes, detail)[profile.mappings.process_index]
     mappings = gather(profile.mappings, np.flatnonzero(of_chosen))
@@ -163,7 +163,7 @@ def mappings_table(profile: Profile, detail: Detail = "4") -> Table:
 
 
 def losses_table(profile: Profile, _detail: Detail = "4") -> Table:
-    """Return what the kernel could not deliver, by CPU: that of all processes together."""
+    """Return the losses by CPU, of all processes together."""
     losses = profile.losses
     return {"cpu": losses.cpu, "lost": losses.lost, "throttled": losses.throttled}
 
@@ -266,7 +266,7 @@ def _error_seconds(
 ) -> NDArray[np.float64]:
     """Return half of each row's 95 % interval, f64[rows] s; NaN if no event is time.
 
-    Events that are time add up in `seconds`, and so do their errors, which may go together.
+    Timed events add up in `seconds`, and so do their errors, which may be correlated.
     """
     grid, found = tick_grid(profile), []
     for event_index, event in enumerate(profile.run.events):
@@ -288,10 +288,10 @@ def _text(names: Sequence[str], row: NDArray[Any]) -> NDArray[np.object_]:
 
 
 def as_unicode(name: str) -> str:
-    r"""Return a name that any library takes: bytes that are no UTF-8 become ``\xff``.
+    r"""Return a name that any library takes: bytes that are not UTF-8 become ``\xff``.
 
-    Linux names are bytes; `os.fsdecode` smuggles them through str as lone surrogates, which
-    neither Arrow nor a notebook can encode.
+    Linux names are bytes; `os.fsdecode` represents them as lone surrogates, which neither Arrow nor
+    a notebook can encode.
     """
     if name.isascii():
         return name

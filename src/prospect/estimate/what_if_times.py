@@ -6,18 +6,18 @@ from prospect.records import NamedTuple, Record
 
 
 class Change(NamedTuple):
-    """A function, a pattern or a part of a name, and what its time is multiplied by."""
+    """A function, a pattern or a part of a name, and the factor of its time."""
 
     name: str
     factor: float
 
 
 class Outcome(Record):
-    """How long the command would take after some changes.
+    """The time of the command after some changes.
 
     Attributes:
-        cpu_s: how long the functions had a CPU.
-        saved_s: how much less they would.
+        cpu_s: CPU time of the functions.
+        saved_s: how much less they would take.
         gain_s: how much sooner the command would end, at most; negative if later.
         half_width_s: half of the 95 % interval of `gain_s`.
     """
@@ -32,7 +32,7 @@ class Outcome(Record):
 class WhatIf(Record):
     """The answer: `seconds` that the command took, and the outcomes, the best one first.
 
-    `has_callees` says whether a function's time is with all that it calls.
+    `has_callees` is whether a function's time includes its callees.
     """
 
     seconds: float

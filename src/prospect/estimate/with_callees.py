@@ -30,14 +30,14 @@ class CalleesRow(NamedTuple):
 
     Attributes:
         function: row of the profile's functions, -1 for an inlined one.
-        object_path: where its code was mapped from.
+        object_path: of the mapped object with its code.
         hits: samples with it on their stack.
         seconds, half_width_s: time, and half of its 95 % interval; NaN if the event has none.
-        share: of all that is asked for, 0 to 1.
-        program: in which most of the time was spent.
-        other_programs: in how many others it was spent.
-        end: the last function on the way down that has nearly all of the time, "" if the function
-            itself shares it out among several.
+        share: of all chosen hits, 0 to 1.
+        program: the one that spent most of the time.
+        other_programs: how many others spent some.
+        end: the last function on the way down that has nearly all of the time, "" if the time
+            spreads below the function itself.
         end_object: the file of that function's code.
         is_own: whether it is neither installed code nor the system's.
     """
@@ -61,7 +61,7 @@ def callees_of_event(
 ) -> tuple[CalleesRow, ...]:
     """Return the rows of one event, most time first; none without callers.
 
-    CPUs with nothing to do and Prospect itself are in no row.
+    Idle CPUs and Prospect itself are in no row.
     """
     samples = stack_samples(profile, "4")
     is_aside = profile.processes.is_recorder.take(profile.hits.process_index)
@@ -128,7 +128,7 @@ _FRAMES_OF_A_SET = 31  # bits of an i32 but its sign
 
 
 def hits_of_frames(graph: CallGraph, frames: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-    """Return which frames are on the stack of each hit, as bits of i32[h] each."""
+    """Return the frames on the stack of each hit, as bits of i32[h] each."""
     found = []
     for first in range(0, len(frames), _FRAMES_OF_A_SET):
         bits = np.zeros(len(graph.forest) + 1, np.int32)
@@ -148,9 +148,6 @@ def _is_in(sets: list[NDArray[np.int32]], nth: int) -> NDArray[np.int32]:
 def half_widths_of_sets(
     design: Design, sets: list[NDArray[np.int32]], count: int, parts: Parts
 ) -> NDArray[np.float64]:
-    """Estimate the error of sets of hits, f64[count]: bits of i32[h] each, as `hits_of_frames`."""
-    found = []
-    for nth in range(count):
-        row_of_hit = _is_in(sets, nth) - np.int32(1)
-        found.append(half_widths(design, row_of_hit, 1, parts)[0])
-    return np.array(found, np.float64)
+    """Estimate the errors of `count` sets of hits, f64: bits of i32[h], as in `hits_of_frames`."""
+    rows = (_is_in(sets, nth) - np.int32(1) for nth in range(count))
+    return np.array([half_widths(design, row, 1, parts)[0] for row in rows], np.float64)

@@ -8,7 +8,7 @@ import pytest
 from builders.programs import switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
-from prospect.estimate.errors import error_bars as module
+from prospect.columns import grouping
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars, parts_of
 from prospect.records import asdict, replace
@@ -44,7 +44,7 @@ def test_error_bars_of_parts_are_those_of_hits(clocks, stay_s, is_packed, monkey
     if design.blocks:
         design = _without_hits(design)
     if not is_packed:
-        monkeypatch.setattr(module, "_MOST_KEYS", 50)
+        monkeypatch.setattr(grouping, "_MOST_KEYS", 50)
     chosen = tables()
     parts = parts_of(design, chosen)
     assert len(parts.first_hit) < HITS

@@ -1,1 +1,1 @@
-"""The fate of every tick of the sampling clocks, and how late samples were."""
+"""The result of every tick of the sampling clocks, and delays of samples."""

@@ -1,11 +1,11 @@
 """Sampled time compared with the kernel's accounting: the difference, and whether it is too large.
 
-Three things make the two differ. Sampling: at most the error of as many independent samples, which
-several clocks only improve on. The kernel's figures: /proc/stat is read in whole hundredths of a
-second or so, and most kernels find out at the scheduler's tick whether user or system time passes,
-which is sampling too; if the sum over all kinds of time is less or more than the time that the
-CPUs had, the figures are wrong by as much. And time without samples: ticks that were lost,
-throttled or missing, and CPUs that were back online before they were watched again.
+There are three causes of differences. Sampling: at most the error of as many independent samples,
+which several clocks only improve. The kernel's figures: /proc/stat is in hundredths of a second or
+so, and most kernels detect user and system time at the scheduler's tick, which is sampling too; if
+the sum over all kinds of time is less or more than the time that the CPUs had, the figures are
+wrong by as much. And time without samples: ticks that were lost, throttled or missing, and CPUs
+that were online again before they had clocks.
 Source: account_process_tick() and cputime_adjust() in ``kernel/sched/cputime.c``,
 get_idle_time() in ``fs/proc/stat.c`` (Linux 6.18).
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile, ProfileByFunction
 
 _HALF_WIDTH = 1.96  # of a 95 % interval, in standard deviations
-# The slowest tick that kernels are built with; USER_HZ, which /proc/stat counts in.
+# The slowest tick of kernels; also USER_HZ, the unit of /proc/stat.
 _TICK_HZ = 100.0
 _STAT = "/proc/stat"
 _ACCOUNTED = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -39,14 +39,13 @@ class Agreement(Record):
 
     Attributes:
         name, source: as in `AccountedTime`.
-        sampled_s: from samples; of idle time, with the ticks that an idle CPU slept through.
+        sampled_s: from samples; for idle time, with the ticks that an idle CPU slept through.
         accounted_s: from the kernel.
         difference_s: sampled less accounted; None if samples cannot show it.
-        half_width_s: what sampling and the accounting explain, at 95 %; None if the kernel's own
+        half_width_s: explained by sampling and the accounting, at 95 %; None if the kernel's own
             split is no measurement.
         unsampled_s: by how much more `sampled_s` may be too small, for lack of samples.
-        unbooked_s: by how much /proc/stat's times together fall short of the CPUs' time;
-            negative where they exceed it.
+        unbooked_s: the CPUs' time less all of /proc/stat's times.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Agreement(Record):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the difference is explained; None if that is unknown."""
+        """Whether the difference is explained; None if unknown."""
         if self.difference_s is None or self.half_width_s is None:
             return None
         least = -self.half_width_s - self.unsampled_s + min(self.unbooked_s, 0.0)
@@ -68,17 +67,17 @@ class Agreement(Record):
 
     @property
     def is_of_accounting(self) -> bool:
-        """Whether the difference is explained, but only by /proc/stat, which does not add up."""
+        """Whether only the error of /proc/stat's sum explains the difference."""
         return bool(self.agrees) and replace(self, unbooked_s=0.0).agrees is False
 
 
 def agreements(
     profile: CompleteProfile, event: EventView, accounting: SampleAccounting | None
 ) -> tuple[Agreement, ...]:
-    """Hold an event's times against the accounting, as far as the recording has any.
+    """Compare an event's times with the accounting, if the recording has any.
 
-    The split of a command's time into user and system gets no verdict: of a process that lived
-    between two ticks, the kernel books all as user time. The sum of both is measured.
+    The split of a command's time into user and system gets no verdict: the kernel accounts all time
+    of a process that lived between two ticks as user time. The sum of both is measured.
     """
     idle_s, unwatched_s, unsampled_s = 0.0, 0.0, 0.0
     if accounting and len(profile.run.events) == 1:
@@ -158,7 +157,7 @@ def _sampling_error_s(profile: CompleteProfile, event: EventView, seconds: float
 
 
 def _spread_s(profile: ProfileByFunction, seconds: float, sample_s: float) -> float:
-    """Return the error of a time that was found by independent samples worth `sample_s` each."""
+    """Return the error of a time from independent samples worth `sample_s` each."""
     machine_s = max(profile.run.wall_seconds * max(profile.run.cpus, 1), abs(seconds))
     if not (math.isfinite(machine_s) and machine_s > 0 and seconds > 0):
         return 0.0

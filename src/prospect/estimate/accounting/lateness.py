@@ -1,10 +1,10 @@
 """Late samples: how much of a kernel function's time was sampled after interrupts had been masked.
 
-A timer cannot interrupt while interrupts are masked: its sample is taken when they come back on,
-and the time before that counts for the place where this happens. Such a sample is late on its
-clock's grid. The usual delay is taken from each CPU's samples in user mode, where nothing masks
-interrupts: one in twenty of them counts as late. A row with a far larger share shows time that was
-*ending at* its function; where it had been spent is not known.
+A timer cannot interrupt while interrupts are masked: its sample is taken when they are enabled
+again, and the time before that is charged to that place. Such a sample is late on its clock's grid.
+The usual delay is that of each CPU's samples in user mode, where nothing masks interrupts: one in
+twenty of them counts as late. A row with a far larger share shows time that was *ending at* its
+function; where it was spent is unknown.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 # The share of samples in user mode that counts as late, by definition.
 USUAL_SHARE = 0.05
-# With fewer samples in user mode the usual delay is unknown; with fewer of a row, its share.
+# With fewer samples in user mode the usual delay is unknown; with fewer in a row, its share.
 _LEAST_USUAL = 100
 _MOST_USUAL = 1 << 15  # more would be slower, and no more precise
 _LEAST_OF_ROW = 10
 
 
 class Lateness(Record):
-    """Which samples of a recording came late.
+    """The late samples of a recording.
 
     Attributes:
         cpu: i32[n] CPUs in ascending order.
-        limit_ns: f64[n] from when on a sample counts as late there; nan if that is not known.
-        usual_ns: f64[n] how late half of the samples in user mode were.
-        on_grid: i64[h] samples of each hit row whose lateness is known.
+        limit_ns: f64[n] the delay from which on a sample counts as late; nan if unknown.
+        usual_ns: f64[n] the median delay of samples in user mode.
+        on_grid: i64[h] samples of each hit row with a known delay.
         late: i64[h] those of them that were late.
     """
 
@@ -62,7 +62,7 @@ def sample_lateness(profile: ProfileByFunction, grid: Grid | None = None) -> Lat
     cpu, limit_ns, usual_ns = _usual(profile, grid, is_user)
     row_of_stretch = np.searchsorted(cpu, profile.clocks.cpu.take(grid.stretches.clock_index))
     limit_of_stretch = limit_ns.take(row_of_stretch)
-    # A comparison with nan is false: where the usual delay is unknown, nothing is late.
+    # A comparison with nan is false: if the usual delay is unknown, nothing is late.
     is_known = np.isfinite(limit_of_stretch)
     on_grid, late = (np.zeros(len(profile.hits), np.int64) for _ in range(2))
     for part in grid.members.parts():
@@ -78,7 +78,7 @@ def sample_lateness(profile: ProfileByFunction, grid: Grid | None = None) -> Lat
 def _usual(
     profile: ProfileByFunction, grid: Grid, is_user: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return each CPU, from when on a sample is late there, and the median, in user mode."""
+    """Return each CPU, its limit for late samples, and the median delay, in user mode."""
     cpu_of_stretch = profile.clocks.cpu.take(grid.stretches.clock_index)
     cpu = distinct(cpu_of_stretch)
     by_cpu = np.argsort(cpu_of_stretch, kind="stable").tolist()
@@ -104,7 +104,7 @@ def late_shares(
     `row_of_hit` has the row of each row of hits, -1 for none.
 
     Returns:
-        f64[r], nan if it is not known: no timer, or too few samples.
+        f64[r], nan if unknown: no timer, or too few samples.
     """
     shares = np.full(row_count, np.nan)
     if lateness is None:
@@ -119,7 +119,7 @@ def late_shares(
 
 
 def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the median and the limit of what is usual; nan if there are too few samples.
+    """Return the median and the limit of usual delays; nan with too few samples.
 
     `late_ns` is of all samples; `rows` are those in user mode.
     """
@@ -132,7 +132,7 @@ def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[f
 
 
 class LateFunctions(Record):
-    """Late shares of one event's kernel functions, f64, nan if they are not known.
+    """Late shares of one event's kernel functions, f64, nan if unknown.
 
     Attributes:
         functions: of the rows of `EventView.functions`; nan outside the kernel.
@@ -160,10 +160,10 @@ def late_functions(
     of_functions = late_shares(lateness, in_kernel, len(functions.function))
     if kernel is None:
         return LateFunctions(of_functions, np.empty(0), ())
-    behind = np.cumsum([len(table) for _, table in kernel.parts])
-    of_parts = late_shares(lateness, kernel.part_row_of_hit, int(behind[-1]))
+    ends = np.cumsum([len(table) for _, table in kernel.parts])
+    of_parts = late_shares(lateness, kernel.part_row_of_hit, int(ends[-1]))
     return LateFunctions(
         of_functions,
         late_shares(lateness, kernel.row_of_hit, len(kernel.whole)),
-        tuple(np.split(of_parts, behind[:-1])),
+        tuple(np.split(of_parts, ends[:-1])),
     )

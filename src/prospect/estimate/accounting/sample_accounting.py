@@ -1,10 +1,10 @@
-"""The sample accounting: what became of every tick that the clocks of each CPU ought to have had.
+"""The sample accounting: the result of every tick that the clocks of each CPU should have had.
 
 For each CPU and each of its clocks there are the ticks expected, recorded, lost, throttled and
-missing, and the difference that these leave: the closure error.
+missing, and the remaining difference: the closure error.
 
 Expected ticks follow from the time that a clock ran, missing ones from the gaps in the grid of its
-samples, lost ones from the kernel's counters: none is made up to balance the accounting. If the
+samples, lost ones from the kernel's counters: none is adjusted to balance the accounting. If the
 kernel's buffer was full during a gap, its ticks are lost ones as far as the kernel counted any, and
 missing beyond that.
 
@@ -12,7 +12,7 @@ A timer that is held up, because interrupts are masked or the host took the CPU,
 can: the sample after its gap is late. A timer that comes back on time may have been held up for
 whole periods, its handler may have run past a tick, or its CPU slept. So a gap counts as idle if
 process zero was hit on both sides. If only the sample after it is on time, /proc/stat must have
-seen the CPU idle for as long; if that is not known, one side must have hit process zero.
+seen the CPU idle for as long; if that is unknown, one side must have hit process zero.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class TickCounts(NamedTuple):
     """Ticks by kind, i64[r] each.
 
     Attributes:
-        expected: whole periods in the time that the clock ran; of a window, ticks due in it.
-        lost: samples that the kernel could not deliver, as it counted them, those that the file
-            had no room for, and those that it dropped for the sake of other tracers' programs.
+        expected: whole periods in the time that the clock ran; for a window, ticks due in it.
+        lost: samples that the kernel could not deliver, as it counted them, those without space in
+            the file, and those dropped because of other tracers' programs.
         throttled: ticks while the kernel had stopped the timer.
         idle: ticks without a sample while the CPU was idle.
-        busy: ticks without a sample while nothing shows that the CPU was idle.
+        busy: ticks without a sample without evidence that the CPU was idle.
     """
 
     expected: Rows
@@ -78,13 +78,13 @@ class TickCounts(NamedTuple):
 
     @property
     def closure(self) -> Rows:
-        """Expected ticks that no other column accounts for, i64[r]; negative where too many are."""
+        """Expected ticks that no other column accounts for, i64[r]; negative for too many."""
         closure: Rows = self.expected - sum(self[1:])
         return closure
 
     @property
     def closure_share(self) -> NDArray[np.float64]:
-        """The closure error as a part of the expected ticks, f64[r]."""
+        """The closure error as a share of the expected ticks, f64[r]."""
         return self.closure / np.maximum(self.expected, 1)
 
     def summed(self, group: Rows, group_count: int) -> TickCounts:
@@ -97,7 +97,7 @@ class TickCounts(NamedTuple):
 def count_ticks(
     profile: ProfileByFunction, grid: Grid, group: Rows, idle_s: NDArray[np.float64]
 ) -> tuple[TickCounts, Rows, int]:
-    """Count ticks by clock and CPU, whatever stretches these ran in.
+    """Count ticks by clock and CPU, over all stretches.
 
     `group` i64[c] is the clock and CPU of each clock row, `idle_s` f64[g] how long each CPU was
     idle by the kernel's accounting, nan if unknown.
@@ -107,7 +107,7 @@ def count_ticks(
         many other records were lost.
     """
     clocks, group_count = profile.clocks, len(idle_s)
-    # One more row, for "no sample": the sample on the other side of the gap decides.
+    # The last row is for no sample: the sample on the other side of the gap decides.
     is_idle = np.append(_hits_idle(profile, grid), True)
 
     def summed(ticks: NDArray[np.float64] | Rows) -> Rows:
@@ -131,7 +131,7 @@ def count_ticks(
     most_idle = _most_idle(idle_s, period_s, cpu_clocks.take(of_cpu.reshape(-1)), expected)
     held_up = missing[:, GAP_INNER, _BUSY]
     missing, room = _by_accounting(missing, most_idle, idle_hits)
-    # A timer that came back on time while its CPU was busy: nothing else explains it.
+    # A timer that came back on time while its CPU was busy has no other explanation.
     dropped = np.where(profile.run.dropped_share > 0, missing[:, GAP_INNER, _BUSY] - held_up, 0)
     cut_off = missing[:, GAP_END].sum(axis=1) if profile.run.is_cut else np.zeros_like(expected)
     if profile.run.is_cut:
@@ -156,7 +156,7 @@ def count_ticks(
 
 
 def _hits_idle(profile: ProfileByFunction, grid: Grid) -> NDArray[np.bool_]:
-    """Return bool[m]: which samples of the grid hit process zero."""
+    """Return bool[m]: the samples of the grid that hit process zero."""
     is_zero = profile.processes.pid.take(profile.hits.process_index) == 0
     return looked_up(looked_up(is_zero, profile.samples.hit_index), grid.sample_index)
 
@@ -191,7 +191,7 @@ def _missing(
     period_ns = grid.stretches.period_ns.take(gaps.stretch)
     limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
     limit_ns = np.minimum(limit_ns, period_ns * _MOST_ON_TIME)
-    # If a clock stopped before a sample came, there is no sign that its timer was held up.
+    # If a clock stopped before a sample came, there is no evidence that its timer was held up.
     late_ns = np.append(grid.late_ns, 0.0).take(gaps.behind)
     before, behind = is_idle.take(gaps.before), is_idle.take(gaps.behind)
     row = group.take(grid.stretches.clock_index.take(gaps.stretch))
@@ -209,10 +209,10 @@ def _missing(
 def _most_idle(
     idle_s: NDArray[np.float64], period_s: NDArray[np.float64], cpu_clocks: Rows, expected: Rows
 ) -> NDArray[np.float64]:
-    """Return f64[g]: how many ticks of each clock the kernel's accounting allows to be idle.
+    """Return f64[g]: how many ticks of each clock may be idle by the kernel's accounting.
 
     Args:
-        idle_s: f64[g] idle time of its CPU by /proc/stat, nan if it is not known: then all.
+        idle_s: f64[g] idle time of its CPU by /proc/stat, nan if unknown: then all.
         period_s: f64[g].
         cpu_clocks: i64[g] how many clocks its CPU has.
         expected: i64[g].
@@ -229,7 +229,7 @@ def _most_idle(
 def _by_accounting(
     missing: Rows, most_idle: NDArray[np.float64], idle_hits: Rows
 ) -> tuple[Rows, NDArray[np.float64]]:
-    """Count ticks that may have passed while idle as such, as far as the kernel's accounting goes.
+    """Count ticks that may be idle as idle, as far as the kernel's accounting allows.
 
     Args:
         missing: i64[g, GAP_KINDS, _STATES].
@@ -239,7 +239,7 @@ def _by_accounting(
     Returns:
         i64[g, GAP_KINDS, 2]: those of _BUSY and _IDLE; and f64[g] how many more may be idle.
     """
-    # Ticks of full buffers are mostly lost, and not missing: they take nothing from the others.
+    # Ticks of full buffers are mostly lost, and not missing.
     between = missing[:, :, _IDLE].sum(axis=1) - missing[:, GAP_FULL, _IDLE]
     left = most_idle - idle_hits - between
     known = missing[:, :, : _IDLE + 1].copy()
@@ -256,16 +256,16 @@ def _share_out(
 ) -> tuple[Rows, Rows]:
     """Charge losses to the gaps that may hold them.
 
-    Losses at the very end of a run have no record that says when they were. Ticks missing next to
-    losses are idle in the same proportion as in the other gaps, as far as the kernel's accounting
-    goes: of a long gap, how late the sample after it was says little.
+    Losses at the very end of a run have no record with their time. Ticks missing next to losses are
+    idle in the same proportion as in the other gaps, within the kernel's accounting: after a long
+    gap the delay of the next sample is no evidence.
 
     Args:
         reported: i64[g] losses as the kernel counted them.
         missing: i64[g, GAP_KINDS, 2] ticks without a sample.
-        room: f64[g] how many of those that are idle the accounting leaves.
-        has_others: bool[g] whether the counter counts other records too: that of the one clock
-            that reports mappings and tasks does. Samples beyond the ticks due are of that kind.
+        room: f64[g] how many more of them may be idle by the accounting.
+        has_others: bool[g] whether the counter counts other records too: that of the one clock that
+            reports mappings and tasks does. Losses beyond the ticks due are of that kind.
 
     Returns:
         i64[g] lost ticks, and i64[g, 2] missing ones.
@@ -284,7 +284,7 @@ def _share_out(
         room = most - idle
         rest[:, _IDLE] += idle
         rest[:, _BUSY] += ticks - taken - idle
-    # No tick is lost and missing: a loss may have its record behind a sample of another clock.
+    # No tick is lost and missing: the record of a loss may follow a sample of another clock.
     of_inner = np.minimum(np.where(has_others, 0, left), inner.sum(axis=1))
     of_busy = np.minimum(of_inner, inner[:, _BUSY])
     rest -= np.stack((of_busy, of_inner - of_busy), axis=1)
@@ -298,16 +298,16 @@ class SampleAccounting(Record):
         cpu: i32[n] in ascending order.
         by_cpu: n rows.
         clock_cpu: i64[k] row of `cpu` of each clock.
-        clock: u8[k] which clock of the bank.
+        clock: u8[k] number of the clock in the bank.
         period_ns: f64[k].
         by_clock: k rows; a CPU's row is the sum of its clocks'.
-        idle_s: f64[n] time that no sample represents and that the CPU was idle: missing ticks, and
-            throttled ones between two hits in process zero.
+        idle_s: f64[n] time without a sample while the CPU was idle: missing ticks, and throttled
+            ones between two hits in process zero.
         busy_s: f64[n] the time of the other missing ticks.
-        accounted_idle_s, accounted_steal_s: f64[n] by /proc/stat, nan if it is not known.
+        accounted_idle_s, accounted_steal_s: f64[n] by /proc/stat, nan if unknown.
         unsampled_s: the time of ticks that were lost, missing while busy, or throttled while busy.
-        unwatched_s: for how long clocks of these CPUs did not run in the interval: the CPU was
-            offline, or was back and not yet watched.
+        unwatched_s: how long clocks of these CPUs did not run in the interval: the CPU was offline,
+            or online again without clocks.
         unclocked: samples of no clock in the table.
         other_losses: records lost that were no samples.
     """

@@ -2,8 +2,8 @@
 
 An `AnnotatedFunction` is one function and its hits, for annotations and for the report's
 disassembled profiles, with the instruction that the hits likely belong to. An `AnnotationView` has
-those of a Profile that was made with `code`. docs/annotate.md says what the figures mean. A basic
-block is entered at its first instruction only and left at its last; calls return and end none.
+those of a Profile that was made with `code`. docs/annotate.md explains the figures. A basic block
+is entered at its first instruction only and left at its last; calls return and end none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from prospect.columns.sorting import distinct
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import half_widths
-from prospect.figures.modes import event_seconds, event_weight
+from prospect.figures.modes import event_has_time, event_seconds, event_weight
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import below_thresholds, limits_of, nothing_chosen, run_warnings
 from prospect.figures.report.counters import run_counters
@@ -49,8 +49,8 @@ class RowSums(Record):
 
     Attributes:
         hits, period: i64[r].
-        seconds: f64[r] zeros where the event has no time.
-        weight: f64[r] what shares are of, see `event_weight`.
+        seconds: f64[r] zeros if the event has no time.
+        weight: f64[r] for shares, see `event_weight`.
         half_width_s: f64[r] half of the time's 95 % interval; None if the event has no time.
         share: f64[r] of the weight of all hits that count, in a row or none.
     """
@@ -70,10 +70,7 @@ class EventSums(Record):
     design: Design
 
     def by(self, at: NDArray[np.int64], row_of_hit: NDArray[np.integer], rows: int) -> RowSums:
-        """Add up hits of the event.
-
-        `row_of_hit` has the row of each of the hits `at` that count, -1 for none.
-        """
+        """Add up the hits `at` by their rows, `row_of_hit`, -1 for none."""
         hits, event = self.profile.hits, self.design.event
         count, period = hits.count.take(at), hits.period.take(at)
         weight = event_weight(event, count, period)
@@ -96,7 +93,7 @@ class EventSums(Record):
 
 
 def event_sums(profile: CompleteProfile, event: int) -> EventSums:
-    """Return what adds up hits of an event, a row of `RunInfo.events`."""
+    """Return the `EventSums` of an event, a row of `RunInfo.events`."""
     return EventSums(profile, sampling_design(profile, event))
 
 
@@ -115,9 +112,9 @@ _COUNTER_SKID = (
     "the next."
 )
 _GOES_ON = (FLOW_NEXT, FLOW_BRANCH)
-# Instructions that enable interrupts: sti, popf and their kin of x86, DAIFClr of AArch64.
+# Instructions that enable interrupts: sti, popf and the like of x86, DAIFClr of AArch64.
 _UNMASKS = re.compile(r"(sti|popf[qlwd]?|iretq?|msr\s+daifclr\b.*)\s*", re.IGNORECASE)
-# The CPU takes none before the instruction after sti is done (Intel SDM, volume 2, STI).
+# The CPU takes none before the end of the instruction after sti (Intel SDM, volume 2, STI).
 _SHADOW = "sti"
 
 
@@ -126,8 +123,7 @@ class Blocks(Record):
 
     Attributes:
         start: i64[b] first row of each block.
-        jump_from: i64[j] rows of the jumps that stay in the function.
-        jump_to: i64[j] rows where they lead.
+        jump_from, jump_to: i64[j] rows of the jumps that stay in the function, and their targets.
     """
 
     start: NDArray[np.int64]
@@ -163,19 +159,19 @@ class AnnotatedFunction(Record):
 
     Attributes:
         function: row of the profile's functions.
-        reason: why it has no instructions; "" where it has some.
+        reason: why it has no instructions; "" if it has some.
         rows: its instructions in the code table.
         half_width_s: half of the 95 % interval of `seconds`, None if unknown.
-        share: its part of what the event counted, or of its table in a report, 0 to 1.
+        share: of the event, or of its table in a report, 0 to 1.
         counted: i64[n] hits by instruction.
         instruction_seconds: f64[n].
         instruction_half_width_s: f64[n] as `half_width_s`, None if unknown.
-        instruction_share: f64[n] part of the function's weight, 0 to 1.
+        instruction_share: f64[n] of the function's weight, 0 to 1.
         stray_hits: hits in the function that are at no instruction's first byte.
         hottest: its instruction with the most hits, -1 without any.
-        likely: the one that is likely meant by those hits, -1 if that is unknown.
+        likely: the instruction likely responsible for those hits, -1 if unknown.
         unmasking: the instruction before `hottest` that lets a timer's interrupts in, so that
-            the hits are of the time without them too; -1 for none.
+            the hits include the time with interrupts off; -1 for none.
     """
 
     function: int
@@ -222,7 +218,7 @@ def annotated_function(
     whole: FunctionSums,
     parts: InstructionSums,
 ) -> AnnotatedFunction:
-    """Put a function and its instructions together."""
+    """Combine a function and its instructions."""
     rows = slice(int(code.start[function]), int(code.start[function + 1]))
     blocks = find_blocks(code, function)
     hottest = int(parts.hits.argmax()) if parts.hits.any() else -1
@@ -251,9 +247,9 @@ def annotated_function(
 
 
 def skid(event: EventInfo) -> str:
-    """Say which instruction hits mean; "" where the event is precise.
+    """Say which instruction hits mean; "" if the event is precise.
 
-    Source: perf-list(1), EVENT MODIFIERS: p asks for precision; of a timer it changes nothing.
+    Source: perf-list(1), EVENT MODIFIERS: p requests precision; for a timer it has no effect.
     """
     if is_timer(event):
         return _CLOCK_SKID
@@ -267,7 +263,7 @@ def is_timer(event: EventInfo) -> bool:
 
 
 def ran_before(code: CodeTable, function: int, instructions: list[int]) -> list[tuple[int, bool]]:
-    """Say what ran before instructions that have hits: what hits that come late are meant for.
+    """Return the instruction before each one with hits, which late hits are likely for.
 
     Instructions are counted from the function's first.
 
@@ -306,8 +302,8 @@ class EventAnnotation(Record):
     """The functions of one event.
 
     Attributes:
-        hits, seconds: all that was chosen by `-V`, annotated or not.
-        skid: a sentence about which instruction hits mean; "" where they are exact.
+        hits, seconds: of all hits that `-V` chose, annotated or not.
+        skid: a sentence about which instruction hits mean; "" if they are exact.
         functions: heaviest first.
     """
 
@@ -325,9 +321,9 @@ class AnnotationView(Record):
     Attributes:
         detail: the `-V` that is shown.
         notes: what could not be seen or found.
-        warnings: what was lost or damaged.
-        events: one an event with hits in the functions.
-        nothing: if there are none, what there is and which option shows it; else "".
+        warnings: of losses and damage.
+        events: those with hits in the functions.
+        nothing: if there are none, the existing hits and the option that shows them; else "".
     """
 
     profile: CompleteProfile
@@ -389,7 +385,7 @@ def _why_nothing(
 
 
 def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np.int64]:
-    """Return i64[h] each hit's row among the instructions, -1 for none of them."""
+    """Return i64[h] each hit's row among the instructions, -1 for none."""
     locations = profile.locations
     row = np.full(len(locations), -1, np.int64)
     order = np.argsort(locations.function_index, kind="stable")
@@ -427,7 +423,7 @@ def _event(
     ]
     return EventAnnotation(
         event=event,
-        has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
+        has_time=event_has_time(event),
         hits=int(count.sum()),
         seconds=float(event_seconds(event, count, period).sum()),
         skid=skid(event),

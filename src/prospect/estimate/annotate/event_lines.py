@@ -1,8 +1,8 @@
 """Hits of a report by instruction and by source line.
 
 The report's profile must have `code`, or `lines`. Lines have a table for each process that is shown
-in detail, and one of all together; a hit counts at the line of its own instruction, wherever that
-was inlined. docs/report.md says what the figures mean.
+in detail, and one of all together. A hit counts at the line of its own instruction, wherever that
+was inlined. docs/report.md explains the figures.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 
 
 class SourceLine(NamedTuple):
-    """A row of a table: a line of source, or all hits of an object whose lines are unknown.
+    """A row of a table: a line of source, or all hits of an object with unknown lines.
 
     Attributes:
-        file: path as the compiler had it, "" where unknown.
+        file: path as the compiler recorded it, "" if unknown.
         line: 0 if unknown.
         object_path: of one object with hits there.
-        functions: the function the line is written in, then those it is inlined into, innermost
+        functions: the function that contains the line, then those it is inlined into, innermost
             first; of the place with the most hits.
-        other_places: how many other ways through inlined functions led there.
-        reason: why the line is unknown, as far as that is known.
+        other_places: how many other chains of inlined functions contain it.
+        reason: why the line is unknown, "" if the reason is unknown, too.
         half_width_s: of the row's time; NaN if unknown.
     """
 
@@ -79,7 +79,7 @@ class LinesOfGroup(Record):
 
 
 class _Rows(NamedTuple):
-    """Distinct source lines: row of the files or -1, number, row of the objects; by hit the row."""
+    """Distinct source lines: row of the files or -1, line, row of the objects; each hit's row."""
 
     file: NDArray[np.int64]
     line: NDArray[np.int64]
@@ -88,7 +88,7 @@ class _Rows(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """Tables of groups of hits, and of each of their rows what a `SourceLine` is made from."""
+    """Tables of groups of hits, with the data for a `SourceLine` of each of their rows."""
 
     functions: FunctionProfiles
     location: NDArray[np.int64]
@@ -111,7 +111,7 @@ class EventLines(Record):
         return self._group(self._by_process, process)
 
     def of_all(self) -> LinesOfGroup:
-        """Return the lines of all hits that `-V` asks for."""
+        """Return the lines of all hits that `-V` chooses."""
         return self._group(self._of_all, 0)
 
     def _group(self, tables: _Tables, group: int) -> LinesOfGroup:
@@ -173,7 +173,7 @@ def event_lines(view: ReportView, event: EventView) -> EventLines:
 
 
 def _source_rows(profile: CompleteProfile, lines: LineTable) -> _Rows:
-    """Number the distinct source lines; what has none is one row an object."""
+    """Number the distinct source lines; hits without one have a row for each object."""
     location = profile.hits.location_index
     function = profile.locations.function_index.take(location)
     owner = profile.functions.object_index.take(function).astype(np.int64)
@@ -190,7 +190,7 @@ def _source_rows(profile: CompleteProfile, lines: LineTable) -> _Rows:
 
 
 class _Sums(Record):
-    """The columns that hits are added up from."""
+    """The columns to add up."""
 
     profile: CompleteProfile
     lines: LineTable
@@ -198,7 +198,7 @@ class _Sums(Record):
     rows: _Rows
 
     def by(self, at: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> _Tables:
-        """Add up hits: `at` i64[k] which, `group` i64[k] whose."""
+        """Add up the hits `at`, i64[k], by their `group`, i64[k]."""
         hits, row = self.profile.hits, self.rows.of_hit.take(at)
         count, period = hits.count.take(at), hits.period.take(at)
         of_hit = np.full(len(hits), -1, np.int32)
@@ -213,7 +213,7 @@ class _Sums(Record):
     def _places(
         self, at: NDArray[np.int64], table_row: NDArray[np.int64], weight: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find where a line was inlined to: by row the heaviest place's location, and how many."""
+        """Return the location of each row's heaviest place of inlining, and how many there are."""
         location = self.profile.hits.location_index.take(at).astype(np.int64)
         chain = np.append(function_chains(self.lines), -1).take(
             np.minimum(location, len(self.lines))
@@ -228,7 +228,7 @@ class _Sums(Record):
 
 
 class _Cells(NamedTuple):
-    """Hits by (group, instruction): i64[c] keys in ascending order, group * instructions + row."""
+    """Hits by (group, instruction): i64[c] ascending keys, group * instructions + row."""
 
     key: NDArray[np.int64]
     hits: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Source files with their hits, every figure computed once: by file, by function and by line.
 
-A hit counts at the line of its own instruction: code that was inlined counts where it is written,
-not where it was called. The Profile must have `lines`.
+A hit counts at the line of its own instruction: inlined code counts where it is written, not where
+it was called. The Profile must have `lines`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import gather
 from prospect.estimate.annotate.annotation_view import event_sums
-from prospect.figures.modes import event_seconds
+from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
@@ -33,35 +34,8 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 
-class Amounts(NamedTuple):
-    """Hits, seconds, half of the 95 % interval and share of rows, all columns of rows [r].
-
-    `half_width_s` is None if nothing is known of the error; shares are of all that was chosen.
-    """
-
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64] | None
-    share: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, sums: RowSums) -> Amounts:
-        """Return what is shown of sums."""
-        return cls(sums.hits, sums.seconds, sums.half_width_s, sums.share)
-
-    def rows(self, row: NDArray[np.integer]) -> Amounts:
-        """Return some of the rows."""
-        half = self.half_width_s
-        return Amounts(
-            self.hits.take(row),
-            self.seconds.take(row),
-            None if half is None else half.take(row),
-            self.share.take(row),
-        )
-
-
 class Places(NamedTuple):
-    """The place of each hit: rows of file and function name (-1: none), line, and object."""
+    """The place of each hit: rows of file and function name, -1 for none; line and object."""
 
     file: NDArray[np.int32]
     name: NDArray[np.int32]
@@ -83,11 +57,11 @@ def places_of_hits(profile: CompleteProfile, lines: LineTable) -> Places:
 
 
 class Pairs(NamedTuple):
-    """Distinct (file, second) with hits, in rising order, and their amounts."""
+    """Distinct (file, second) with hits, ascending, and their sums."""
 
     file: NDArray[np.int64]
     second: NDArray[np.int64]
-    amounts: Amounts
+    sums: RowSums
 
     @classmethod
     def of(
@@ -102,8 +76,7 @@ class Pairs(NamedTuple):
         distinct, row = np.unique(key[file >= 0], return_inverse=True)
         rows = np.full(len(file), -1, np.int64)
         rows[file >= 0] = row
-        amounts = Amounts.of(sums.by(at, rows, len(distinct)))
-        return cls(distinct >> 32, distinct & 0xFFFFFFFF, amounts)
+        return cls(distinct >> 32, distinct & 0xFFFFFFFF, sums.by(at, rows, len(distinct)))
 
     def of_file(self, file: int) -> NDArray[np.int64]:
         """Return the rows of a file."""
@@ -116,27 +89,27 @@ class FileHits(Record):
 
     Attributes:
         file: of one row: the whole file.
-        line: i64[n] lines with hits, rising; 0 first, where lines are unknown.
+        line: i64[n] lines with hits, ascending; 0 first, if lines are unknown.
         lines: of `line`.
         function: names of functions with hits, as written in this file, heaviest first.
         first_line: i64[f] first line with a hit of each function.
         functions: of `function`.
     """
 
-    file: Amounts
+    file: RowSums
     line: NDArray[np.int64]
-    lines: Amounts
+    lines: RowSums
     function: list[str]
     first_line: NDArray[np.int64]
-    functions: Amounts
+    functions: RowSums
 
 
 class SourceEvent(Record):
     """One event's hits in all files.
 
     Attributes:
-        hits, seconds: all that was chosen.
-        without_file: (path of the object, why, hits) of those whose file is unknown.
+        hits, seconds: all that were chosen.
+        without_file: (path of the object, why, hits) of objects with unknown files.
         files: by row of the profile's lines.files.
     """
 
@@ -154,11 +127,11 @@ class SourceView(Record):
     Attributes:
         detail: the `-V` that is shown.
         notes: what could not be seen or found.
-        warnings: what was lost or damaged.
+        warnings: of losses and damage.
         events: those with hits.
-        paths: files as the compiler had them.
+        paths: files as the compiler recorded them.
         order: rows of `paths`, the heaviest first.
-        built: by row of `paths`: when the oldest image with hits there was changed last, in
+        built: by row of `paths`: the modification time of the oldest image with hits there, in
             nanoseconds since the epoch, and its path.
     """
 
@@ -172,7 +145,7 @@ class SourceView(Record):
     built: dict[int, tuple[int, str]]
 
     def newer_than(self, file: int, modified_ns: int) -> str:
-        """Return the image that is older than its source, "" if none is known to be."""
+        """Return the image that is older than its source, "" for none."""
         built_ns, path = self.built.get(file, (modified_ns, ""))
         return path if modified_ns > built_ns else ""
 
@@ -185,8 +158,8 @@ def source_view(
 ) -> SourceView:
     """Compute every figure.
 
-    `functions` are rows of functions whose hits count alone, None for all; `is_wanted` says by its
-    path whether a file is shown.
+    `functions` are rows of functions whose hits count alone, None for all; `is_wanted` returns for
+    the path of a file whether it is shown.
     """
     if profile.lines is None:
         raise ValueError("the profile was made without lines")
@@ -229,7 +202,7 @@ def source_view(
 def _line_notes(
     profile: CompleteProfile, lines: LineTable, events: Sequence[SourceEvent]
 ) -> list[str]:
-    """Return why lines are missing, except for files listed as having none."""
+    """Return why lines are missing, except for objects that are listed without a file."""
     listed = {path for event in events for path, _, _ in event.without_file}
     paths = profile.objects.path
     of_file = ((paths[row], note) for row, note in lines.notes.items())
@@ -255,14 +228,14 @@ def _event(sums: EventSums, lines: LineTable, places: Places, at: NDArray[np.int
     count = hits.count.take(at)
     return SourceEvent(
         event=info,
-        has_time=info.seconds_per_period > 0 or info.seconds_per_hit > 0,
+        has_time=event_has_time(info),
         hits=int(count.sum()),
         seconds=float(event_seconds(info, count, hits.period.take(at)).sum()),
         without_file=_without_file(
             sums.profile, lines, places.object.take(at)[file < 0], count[file < 0]
         ),
         files=_files(
-            Amounts.of(sums.by(at, file, len(lines.files))),
+            sums.by(at, file, len(lines.files)),
             Pairs.of(sums, at, file, line),
             Pairs.of(sums, at, np.where(name >= 0, file, -1), name),
             _first_lines(file, name, line),
@@ -283,7 +256,7 @@ def _first_lines(
 
 
 def _files(
-    files: Amounts,
+    files: RowSums,
     lines: Pairs,
     functions: Pairs,
     first_line: dict[tuple[int, int], int],
@@ -292,16 +265,16 @@ def _files(
     found = {}
     for file in np.flatnonzero(files.hits).tolist():
         of_line, of_function = lines.of_file(file), functions.of_file(file)
-        heaviest = np.argsort(-functions.amounts.share.take(of_function), kind="stable")
+        heaviest = np.argsort(-functions.sums.share.take(of_function), kind="stable")
         of_function = of_function.take(heaviest)
         rows = functions.second.take(of_function).tolist()
         found[file] = FileHits(
-            file=files.rows(np.array([file])),
+            file=gather(files, np.array([file])),
             line=lines.second.take(of_line),
-            lines=lines.amounts.rows(of_line),
+            lines=gather(lines.sums, of_line),
             function=[names[row] for row in rows],
             first_line=np.array([first_line.get((file, row), 0) for row in rows], np.int64),
-            functions=functions.amounts.rows(of_function),
+            functions=gather(functions.sums, of_function),
         )
     return found
 

@@ -1,8 +1,7 @@
 """Gaps: runs of ticks without a sample in the grids of timers.
 
 A gap has a place and a number of ticks, and comes before one of the samples of all timers. Gaps
-from when the kernel's buffers were full, and ticks from when the kernel had stopped a timer, are
-kept apart.
+with full buffers of the kernel, and ticks of a timer that the kernel had stopped, are separate.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ GAP_INNER = 0
 GAP_FULL = 1  # the kernel's buffer was full at some time in the gap
 GAP_END = 2  # after the last sample of a stretch
 GAP_KINDS = 3
-# Longer than the walk of a Python stack takes in the interrupt, shorter than any clock's period.
+# Longer than the walk of a Python stack in the interrupt, shorter than any clock's period.
 _SEEKING_NS = np.uint64(50_000)
-# Ticks are counted in 64 bits; only a damaged table has as many.
+# Ticks are counted in 64 bits; only a damaged table has more.
 _MOST_TICKS = 2.0**52
 _Number = TypeVar("_Number", np.int64, np.float64)
-# A due time is a sum of products; a tick is never this much nearer to another, in periods.
+# A due time is a sum of products; its error is less than this, in periods.
 _ROUNDING = 1e-6
 
 
@@ -64,7 +63,7 @@ class MissingTicks(NamedTuple):
 
     Attributes:
         behind: i64[q] the samples, ascending, that come after such ticks.
-        number: i64[q] how many these are, from the sample before or the stretch's beginning on.
+        number: i64[q] of these ticks, from the sample before or the stretch's beginning on.
         at_end: i64[s] those after each stretch's last sample.
     """
 
@@ -76,13 +75,13 @@ class MissingTicks(NamedTuple):
 class _Ends(Record):
     """The grid at both ends of each stretch.
 
-    Without a sample, the phase counts as 0; of a timer that ran before, as if it had begun
-    at time 0: so windows that follow each other have as many ticks as all of their time.
+    Without a sample, the phase is 0; for a timer that ran before, as if it had begun at time 0: so
+    the ticks of successive windows add up to those of all their time.
 
     Attributes:
         first, last: i64[·] rows of the grid, of those that have samples.
-        tick_before: f64[s] the tick before the first that could be.
-        last_tick: f64[s] the last that could be.
+        tick_before: f64[s] the tick before the first possible one.
+        last_tick: f64[s] the last possible one.
         first_phase_ns, last_phase_ns: f64[s].
     """
 
@@ -135,16 +134,16 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
 
 
 def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks:
-    """Count them where each CPU has one clock, whose gaps hold no other clock's samples.
+    """Return missing ticks if each CPU has one clock, whose gaps hold no other clock's samples.
 
     Args:
-        grid: the recording's, whose samples are in the order in which they were due.
-        stretch: i64[l] of a CPU, of each of the grid's.
+        grid: its samples are in the order in which they were due.
+        stretch: i64[l] the CPU's stretch of each of the grid's.
         start: i64[s + 1] where each stretch's samples begin.
     """
     gaps = find_gaps(grid, None)
     of_gap = stretch.take(gaps.stretch)
-    # A stretch that a throttle ended goes on with the next of the grid's stretches.
+    # A stretch that a throttle ended continues in the next of the grid's stretches.
     behind = np.where(gaps.behind >= 0, gaps.behind, grid.start.take(gaps.stretch + 1))
     is_inside = behind < start.take(of_gap + 1)
     row, count = _by_sample(behind[is_inside], gaps.count[is_inside])
@@ -155,12 +154,12 @@ def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks
 def missing_of_bank(
     grid: Grid, line: tuple[Numbers, Numbers], stretch: Rows, start: Rows
 ) -> MissingTicks:
-    """Count them where the gap of a clock may hold samples of other clocks.
+    """Return missing ticks if the gap of a clock may hold samples of other clocks.
 
     Args:
         line: f64[l] where each of the grid's stretches begins on one line of time, and f64[n] when
             the samples' ticks were due on it, ascending.
-        stretch: i64[l] of a CPU, of each of the grid's; `s` for those of other events.
+        stretch: i64[l] the CPU's stretch of each of the grid's; `s` for those of other events.
         start: i64[s + 1] where each stretch's samples begin.
     """
     offset_ns, due_ns = line
@@ -193,7 +192,7 @@ def missing_of_bank(
 
 
 def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Number]]:
-    """Add up what is before the same sample; return the samples, ascending, and the sums."""
+    """Add up ticks before the same sample; return the samples, ascending, and the sums."""
     order = np.argsort(row, kind="stable")
     order = order[count.take(order) > 0]
     row, count = row.take(order), count.take(order)
@@ -202,7 +201,7 @@ def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Numbe
 
 
 def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
-    """Return when each stretch had its first tick, f64[s] ns from its start, and how many it had.
+    """Return each stretch's first tick, f64[s] ns from its start, and its number of ticks.
 
     Ticks before a throttle and after it count; in between there are none.
     """
@@ -214,9 +213,8 @@ def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
 def window_ticks(grid: Grid, clock_end_ns: NDArray[np.uint64]) -> Numbers:
     """Return how many ticks each timer that ran before a window has in it, f64[r].
 
-    That is by the phase of its first stretch, whatever stopped it later.
-
-    The grid is as `as_window` returns it.
+    They follow from the phase of its first stretch, even if the timer was stopped later. The grid
+    is from `as_window`.
     """
     rows = np.flatnonzero(grid.ran_before)
     stretches = grid.stretches
@@ -231,7 +229,7 @@ def window_ticks(grid: Grid, clock_end_ns: NDArray[np.uint64]) -> Numbers:
 def throttled_ticks(grid: Grid) -> Numbers:
     """Return f64[s]: how many ticks passed between each stretch and the one before it.
 
-    The time from the last tick that could be before a throttle to the first one after it, less
+    This is the time from the last possible tick before a throttle to the first one after it, less
     one period: the first one's own. 0 for the first stretch of a clock.
     """
     stretches, ends = grid.stretches, _ends(grid)
@@ -241,7 +239,7 @@ def throttled_ticks(grid: Grid) -> Numbers:
     first_due_ns = ends.first_phase_ns + (ends.tick_before + 1) * period_ns
     passed_ns = np.diff(stretches.begin_ns, prepend=0) + first_due_ns - np.roll(last_due_ns, 1)
     ticks = passed_ns / period_ns - 1
-    # If no tick followed, the last period was not a whole one.
+    # If no tick followed, the last period is incomplete.
     ticks = np.where(ends.has_samples, ticks, np.floor(ticks))
     ticks[stretches.is_first] = 0.0
     clipped: Numbers = np.clip(ticks, 0.0, _MOST_TICKS)
@@ -287,8 +285,8 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     for row in distinct(stop_clock).tolist():
         known_ns = np.sort(stop_ns[stop_clock == row])
         chosen = np.flatnonzero(clock == row)
-        # A sample for which callers are sought by BPF has its time before those are written, with
-        # the record of the loss in front of them.
+        # A sample whose callers BPF reads has its time before these are written, and the record of
+        # the loss comes in between.
         before, until = (
             np.searchsorted(known_ns, sampled_ns[chosen].astype(np.uint64) + _SEEKING_NS, "right")
             for sampled_ns in (after_ns, until_ns)
@@ -298,7 +296,7 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
 
 
 def _sampled_ns(grid: Grid, rows: Rows, otherwise_ns: Rows) -> Rows:
-    """Return i64 when the grid's samples were taken; for -1, the value for none."""
+    """Return i64 the times of the grid's samples; `otherwise_ns` for -1."""
     sampled_ns, is_there = otherwise_ns.copy(), rows >= 0
     sampled_ns[is_there] = grid.time_ns.take(grid.sample_index.take(rows[is_there]))
     return sampled_ns

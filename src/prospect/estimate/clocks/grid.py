@@ -1,18 +1,18 @@
-"""Samples of timers, laid on the grid of ticks that each timer keeps.
+"""Samples of timers, aligned with the grid of ticks that each timer keeps.
 
 For each *stretch* (a clock of a CPU, from a start of its timer to the next stop) a `Grid` has the
-samples in time order, the tick that each was taken for and how late it came.
+samples in time order, the tick of each and its delay.
 
 A timer that is served late is forwarded by whole periods, so its grid does not move while it runs:
-a sample's distance from the grid is how late it was. When another user of perf opens an event on
-the CPU, the kernel stops all timers there and restarts them with the rest of their period,
-some microseconds later. So the phase of the grid is estimated from the samples themselves
-(`grid_phases`): a timer is never early and mostly a few microseconds late, so the phase is just
-before the place in the period where samples are densest.
+a sample's distance from the grid is its delay. When another user of perf opens an event on the CPU,
+the kernel stops all timers there and restarts them with the rest of their period, some microseconds
+later. So the phase of the grid is estimated from the samples themselves (`grid_phases`): a timer is
+never early and mostly a few microseconds late, so the phase is just before the place in the period
+where samples are densest.
 
-The columns of ticks and of lateness are the only ones as long as the samples that are made. All
-others are made part by part, in the CPU's cache, and made again where they are needed again. That
-is faster than memory that was not touched before.
+Only the columns of ticks and of delays are as long as the samples. All others are made part by
+part, in the CPU's cache, and made again when needed. That is faster than memory that was not
+touched before.
 Source: ``perf_swevent_hrtimer()``, ``perf_swevent_cancel_hrtimer()`` in ``kernel/events/core.c``,
 ``hrtimer_forward()`` in ``kernel/time/hrtimer.c`` (Linux 6.18).
 """
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 _BLOCK = 64
 # So many blocks and their temporaries stay in a CPU's second-level cache.
 _BLOCKS_AT_ONCE = 512
-# How many blocks a time may last in which every sample comes late. Not more: recordings on another
-# clock than the timers' drift against these, to either side.
+# The longest time, in blocks, in which every sample comes late. Not more: recordings on another
+# clock than the timers' drift against these in either direction.
 _BLOCKS_AHEAD = 16
-# The phase is sought where this many of a block are closest together: timely samples are within
+# The phase is where this many samples of a block are closest together: timely samples are within
 # microseconds, late ones anywhere in the period.
 _DENSE = _BLOCK // 4
-# How far before its tick a sample may seem to be, as part of the period: the phase is an estimate,
-# and a sample that is late by all but this of a period is rarer than one that is timely. Samples
-# of one timer vary by some microseconds whatever its period, which is a large part of a short one.
+# How far before its tick a sample may seem to be, as a part of the period: the phase is an
+# estimate, and a sample that is late by nearly a whole period is rarer than a timely one. Samples
+# of one timer vary by some microseconds with any period, which is a large part of a short one.
 _EARLIEST = 1 / 64
 _LEAST_EARLIEST_NS = 5_000.0
 _MOST_EARLIEST = 1 / 4
@@ -84,7 +84,7 @@ class Phases(Record):
 
     Attributes:
         start: i64[s + 1] where each stretch's samples begin.
-        first_block: i64[s] where each stretch's blocks of samples do.
+        first_block: i64[s] where each stretch's blocks of samples begin.
         block_ns: f64[b] from the stretch's start on; that of its first block is within 0 and the
             period.
     """
@@ -96,7 +96,7 @@ class Phases(Record):
     def at(self, rows: Rows, stretch: Rows) -> Numbers:
         """Return the phase at samples, f64[r].
 
-        `stretch` is i64[r] that each of the rows is in, or [1] the one that all are in.
+        `stretch` is i64[r], or [1] if all are in one.
         """
         number = rows - self.start.take(stretch)
         number //= _BLOCK
@@ -139,7 +139,7 @@ def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns:
     moved -= np.rint(moved / period) * period
     is_first = number == 0
     moved[is_first] = phase[is_first]
-    # A running sum within each stretch: what came before its first block is taken off.
+    # A running sum within each stretch: the sum before its first block is subtracted.
     running = np.cumsum(moved)
     before = (running - moved)[is_first]
     running -= np.repeat(before, blocks[blocks > 0])
@@ -147,11 +147,11 @@ def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns:
 
 
 def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:
-    """Take back what looked like a restart and was a time when every sample came late.
+    """Undo apparent restarts that were times in which every sample came late.
 
-    A timer is never early and a restart only delays it, so a phase never goes back: where a later
-    block has an earlier phase, that was the phase all along. One odd block among its neighbours
-    does not count.
+    A timer is never early and a restart only delays it, so a phase never goes back: if a later
+    block has an earlier phase, that was the phase before, too. A single block that differs from its
+    neighbours does not count.
     """
     settled = phase_ns
     if len(phase_ns) > 2:
@@ -224,7 +224,7 @@ def clock_stretches(clocks: ClockTable, stops: ClockStopTable | None) -> Stretch
 
 
 def usable_periods_ns(clocks: ClockTable) -> NDArray[np.float64]:
-    """Return f64[c] periods, at least 1: what is no time in a damaged recording is no division."""
+    """Return f64[c] periods, at least 1, also for invalid ones in a damaged recording."""
     period_ns = np.nan_to_num(clocks.period_ns, nan=0.0, posinf=0.0, neginf=0.0)
     usable: NDArray[np.float64] = np.maximum(period_ns, _SHORTEST_PERIOD_NS)
     return usable
@@ -262,9 +262,9 @@ class Members(Record):
         return np.searchsorted(self.start, rows, "right") - 1
 
     def of_part(self, part: slice) -> Rows:
-        """Return the stretch of each sample of a part, i64[rows], or [1] where all have the same.
+        """Return the stretch of each sample of a part, i64[rows], or [1] if all have the same.
 
-        Either way it goes with columns of the part's length.
+        Both broadcast with columns of the part's length.
         """
         first, last = self.stretch_of(np.array([part.start, part.stop - 1])).tolist()
         stretches = np.arange(first, last + 1)
@@ -291,13 +291,13 @@ class Members(Record):
 
 
 class Jumps(Record):
-    """The ticks that samples were taken for; tick 0 is due at the phase. All are whole numbers.
+    """The ticks of samples, as whole numbers; tick 0 is due at the phase.
 
     Attributes:
         row: i64[j] ascending: samples of another tick than the one after that of the sample before,
-            the first of each stretch among them.
+            and the first of each stretch.
         tick: f64[j] theirs.
-        before: f64[j] that of the sample before; nothing if the sample is the first.
+        before: f64[j] that of the sample before; meaningless for a first sample.
         last: f64[s] that of each stretch's last sample; 0 if it has none.
     """
 
@@ -310,7 +310,7 @@ class Jumps(Record):
 class _Since(NamedTuple):
     """The time of a part's samples since their stretch began: whole periods, and the rest.
 
-    `stretch` is as of `Members.of_part`, `period_ns` is its column of periods.
+    `stretch` is from `Members.of_part`, `period_ns` is its column of periods.
     """
 
     stretch: Rows
@@ -321,7 +321,7 @@ class _Since(NamedTuple):
 
 
 class Periods(Record):
-    """When samples came, counted in the periods of their timers."""
+    """Times of samples in periods of their timers."""
 
     stretches: Stretches
     members: Members
@@ -342,14 +342,9 @@ class Periods(Record):
 
 
 def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
-    """Find the tick that each sample was taken for, and how late it came.
+    """Find the tick of each sample, and its delay.
 
-    Args:
-        periods: the samples; their times are used up.
-        phases: of the grids around them.
-
-    Returns:
-        the ticks, and f64[m] how many ns later each sample came, in the memory of the times.
+    The delays, f64[m] in ns, overwrite the memory of the samples' times.
     """
     members, period_ns = periods.members, periods.stretches.period_ns
     earliest = earliest_ns(period_ns)
@@ -377,16 +372,15 @@ def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
 def _give_own_ticks(
     tick: Numbers, late_ns: Numbers, again: Rows, members: Members, period_ns: Numbers
 ) -> None:
-    """Give two samples that fell to one tick a tick each: a timer expires once a period.
+    """Give two samples with the same tick a tick each: a timer expires once a period.
 
     The second one was early, as phases are estimates, if it seems later than half a period. Else
     the first one was later than it seems, if the tick before is free.
 
     Args:
         tick: f64[m] of all samples; changed.
-        late_ns: f64[m] how late each came after its tick; changed with it.
+        late_ns: f64[m] delay after its tick; changed with it.
         again: i64[r] samples that are not of a later tick than the sample before.
-        members: the samples of each stretch.
         period_ns: f64[s].
     """
     stretch = members.stretch_of(again)
@@ -426,10 +420,10 @@ class Grid(Record):
         sample_index: i32 or i64[m] into the samples.
         time_ns: u64[n] of all samples.
         phases: of the grid around each sample, from its stretch's start on.
-        jumps: the ticks that they were taken for, where these do not follow each other.
-        late_ns: f64[m] how long after its tick each came; a little under 0 for the earliest.
-        ran_before: bool[s] whether the timer ran before the stretch's start, as that of a window
-            of a longer time does: tick 0 is one then, and not the moment of switching on.
+        jumps: their ticks, if these are not consecutive.
+        late_ns: f64[m] delay of each after its tick; a little under 0 for the earliest.
+        ran_before: bool[s] whether the timer ran before the stretch's start, as in a window of a
+            longer time: then tick 0 is a tick, and not the moment of switching on.
     """
 
     stretches: Stretches
@@ -462,9 +456,9 @@ class Grid(Record):
 
 
 def tick_grid(profile: Profile) -> Grid | None:
-    """Lay the samples of a completed profile's clocks on their grids; None if no clock has one.
+    """Align the samples of a completed profile's clocks with their grids; None if no clock has one.
 
-    Error bars, the sample accounting and the lateness of samples are all made of it.
+    Error bars, the sample accounting and the lateness of samples use it.
     """
     if not len(profile.clocks):
         return None
@@ -493,7 +487,7 @@ def tick_grid(profile: Profile) -> Grid | None:
 
 
 def as_window(grid: Grid, begin_ns: int) -> Grid:
-    """Return the grid of a window whose timers ran before it, but for those that began in it."""
+    """Return the grid of a window whose timers ran before it, except for those that began in it."""
     stretches = grid.stretches
     ran = stretches.is_first & (stretches.begin_ns <= begin_ns)
     return replace(grid, ran_before=ran)
@@ -504,7 +498,7 @@ def _pieces(
 ) -> tuple[Rows, Rows]:
     """Return where each stretch's samples begin and how many there are, up to the next stretch.
 
-    A sample that comes with the throttle belongs to the stretch that the throttle ends.
+    A sample at the time of a throttle belongs to the stretch that the throttle ends.
     """
     first, size = np.zeros(len(stretches), np.int64), np.zeros(len(stretches), np.int64)
     begin_ns, end_ns = stretches.begin_ns.astype(np.uint64), stretches.end_ns.astype(np.uint64)
@@ -522,7 +516,7 @@ def _pieces(
 def _with_late_ends(
     stretches: Stretches, members: Members, time_ns: NDArray[np.uint64]
 ) -> Stretches:
-    """Return stretches that end with their last sample, where that is later."""
+    """Return stretches that end with their last sample, if that is later."""
     rows = members.filled()
     end_ns = stretches.end_ns.copy()
     last_ns = time_ns.take(members.start[rows + 1] - 1).astype(np.int64)
@@ -549,7 +543,7 @@ def _by_clock(
     if np.any(sorted_group.take(falls + 1) == sorted_group.take(falls)):
         order = _narrowed(np.lexsort((samples.time_ns, group)))
         time_ns = looked_up(samples.time_ns, order)
-    # Numbers of another type would make numpy convert the whole column first.
+    # For another type numpy would first convert the whole column.
     edges = np.searchsorted(sorted_group, np.arange(group_count + 1, dtype=group.dtype))
     bounds = [(0, 0)] * len(clocks)
     rows = np.lexsort((clocks.begin_ns, group_of_row)).tolist()

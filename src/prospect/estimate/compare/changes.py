@@ -1,8 +1,8 @@
-"""Changes between two means: intervals, relative sizes, how likely by chance; a table of them.
+"""Changes between two means: intervals, relative sizes, p-values; a table of them.
 
-`judge` answers `--fail-if`: its condition is met if we are as sure as the condition asks that the
-change is more than the limit, not met if we are as sure that it is less.
-docs/diff.md says what the figures mean and what they claim.
+`judge` answers `--fail-if`: its condition is met if the change is more than the limit with the
+required confidence, and not met if it is less with that confidence. docs/diff.md explains the
+figures.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 
 CONFIDENCE = 0.95
-# With fewer hits on a side the normal approximation of a count is too sure of itself.
+# With fewer hits on a side the normal approximation of a count is too narrow.
 _EXACT_BELOW_HITS = 20
-
-
 _DECIMALS = 9
 
 
@@ -82,8 +80,7 @@ def one_sided(
     """Compare B with `factor` times A, in one row.
 
     Returns:
-        B less `factor` times A, its standard error, and how many of them to be `confidence` sure
-        of one side.
+        B less `factor` times A, its standard error, and the one-sided quantile of `confidence`.
     """
     variance, df = combined(spread, factor)
     quantile = student_quantile(2.0 * confidence - 1.0, df)
@@ -93,7 +90,7 @@ def one_sided(
 def ratio_bounds(
     mean: tuple[float, float], spread: Spread, confidence: float
 ) -> tuple[float, float]:
-    """Return what B over A is above, and what it is below, with `confidence` each, in one row."""
+    """Return one-sided bounds of B over A, each with `confidence`, in one row."""
     _, df = combined(spread, 1.0)
     quantile = student_quantile(2.0 * confidence - 1.0, df)
     low, high = _ratio_interval(np.array([mean]), spread, quantile)
@@ -122,7 +119,7 @@ def combined(spread: Spread, factor: float) -> tuple[NDArray[np.float64], NDArra
 def _counting_p_value(
     hits: NDArray[np.int64], exposure: tuple[float, float]
 ) -> NDArray[np.float64]:
-    """Return f64[r]: how likely so unequal counts are; 0 if there are hits enough on both sides.
+    """Return f64[r]: the probability of such unequal counts; 0 with many hits on both sides.
 
     Given their sum, two Poisson counts are binomial.
     Source: Przyborowski and Wilenski, Biometrika 31 (1940).
@@ -158,20 +155,19 @@ def _ratio_interval(
 class ChangeTable(Record):
     """The rows of one kind: significant ones first, by the size of their change, then by time.
 
-    Rows with too few hits to be tested come last.
-
-    Times are seconds per unit of work. NaN is for what does not exist.
+    Rows with too few hits to be tested come last. Times are seconds per unit of work. Missing
+    values are NaN.
 
     Attributes:
         kind: "total", "mode", "process", "object", "function", or "inclusive": functions with all
             that they call, of all modes together.
-        name, object: list[str]; "" for a function without a name, and if there is none.
+        name, object: "" for a function without a name, and if there is none.
         hits: i64[r, 2] of all recordings of a side.
         mean: f64[r, 2] time of A and of B.
         change, half_width: f64[r] B - A, and half the width of its 95 % interval.
         relative, relative_low, relative_high: f64[r] the change as a part of A's time, with its
             interval; infinite if there is no bound.
-        p_value, q_value: f64[r] how likely by chance; NaN for rows that are not tested.
+        p_value, q_value: f64[r] NaN for rows that are not tested.
         significant: bool[r] whether q_value is within the rate of false discoveries.
     """
 
@@ -196,17 +192,16 @@ class ChangeTable(Record):
     def shown(self, rows: int) -> int:
         """Return how many rows, from the first, a report of `rows` rows a table shows.
 
-        All that are significant; no others with too few hits to be tested.
+        These are all significant ones, but no others with too few hits to be tested.
         """
         tested = int(np.count_nonzero(~np.isnan(self.p_value)))
         return max(int(np.count_nonzero(self.significant)), min(rows, tested))
 
 
 def in_order(table: ChangeTable) -> ChangeTable:
-    """Put significant rows first, the biggest change leading; then the others, by their time.
+    """Sort significant rows by the size of their change, then the others by their time.
 
-    Among equal ones, to the nanosecond, the surer leads: what sums lose in their last digits
-    differs by CPU, and orders nothing.
+    Ties, to the nanosecond, are by p-value: the last digits of sums differ by CPU.
     """
     size = np.where(table.significant, np.abs(table.change), table.mean.max(axis=1, initial=0.0))
     surer, larger = np.round(table.p_value, _DECIMALS), -np.round(size, _DECIMALS)
@@ -222,7 +217,7 @@ def in_order(table: ChangeTable) -> ChangeTable:
 
 
 Outcome = Literal["met", "not met", "undecided"]
-# Beyond this, the change is so near to the limit that nobody would make the recordings.
+# Beyond this, the change is too near to the limit for a useful number of recordings.
 _MOST_RECORDINGS = 100
 
 
@@ -230,13 +225,13 @@ class Verdict(Record):
     """The answer to a condition.
 
     Attributes:
-        about: what was judged, in words.
+        about: the judged row, in words.
         before, after: mean time of A and of B, in the unit compared.
         relative: the change as a part of A's time; NaN if A has none.
-        relative_low, relative_high: bounds that it is above, or below, with the condition's
-            confidence each; infinite if there is none.
-        recordings_needed: of an undecided one, how many recordings a side would likely decide it
-            if the change is as measured; 0 if that is too many to ask for.
+        relative_low, relative_high: its bounds, each with the condition's confidence; infinite if
+            there is none.
+        recordings_needed: for an undecided one, how many recordings a side would likely decide it
+            if the change is as measured; 0 if these are too many.
     """
 
     condition: Condition
@@ -288,7 +283,7 @@ def judge(
 
 
 def _recordings(margin: float, error: float, sure: float, recordings: int) -> int:
-    """Return how many recordings a side make `margin` clear if it is true, 0 for too many."""
+    """Return how many recordings a side make `margin` significant if it is true, 0 for too many."""
     if margin <= 0:
         return 0
     needed = recordings * (NormalDist().inv_cdf(sure) * error / margin) ** 2

@@ -1,4 +1,4 @@
-"""The part of a recording that a comparison is about, and how long each row of it took.
+"""The compared part of a recording, and the time of each row in it.
 
 The part is the hits of one timed event that a scope (`-V`) chooses, without those of idle CPUs and
 of Prospect itself. The seconds of a row have two variances: of sampling alone, and of sampling with
@@ -16,10 +16,11 @@ from prospect.columns.buffers import is_scalar
 from prospect.columns.grouping import distinct_keys, tallied
 from prospect.columns.sorting import distinct
 from prospect.errors import RecordingError
+from prospect.estimate.compare.variation import Rows
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars, parts_of
 from prospect.estimate.statistics.beta import student_quantile
-from prospect.figures.modes import MODE_INTERRUPT, hit_modes, is_kernel_mode
+from prospect.figures.modes import MODE_INTERRUPT, event_has_time, hit_modes, is_kernel_mode
 from prospect.figures.processes import busy_of_run, chosen_by_detail
 from prospect.figures.selection import by_function
 from prospect.profile.complete import complete
@@ -27,7 +28,7 @@ from prospect.profile.model import sampled
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
-# A burst shorter than a block counts as one event, which may or may not come again.
+# A burst shorter than a block counts as one event, which may or may not recur.
 _BLOCK_NS = 10_000_000
 _MOST_BLOCKS = 4096
 # Temporaries of so many samples stay in a CPU's cache.
@@ -48,13 +49,13 @@ _FEWEST_BLOCKS = 8
 
 
 class SampleBlocks(NamedTuple):
-    """The compared samples, and which of the equal stretches of the run each was taken in.
+    """The compared samples, and the stretch of the run of each; stretches are equally long.
 
     Attributes:
         stretches: how many there are, 0 if samples have no times, or there are none.
         hit_index: i[n] row of hits of each compared sample.
         block: i[n] its stretch.
-        seconds: f64[n] what it is worth; a broadcast scalar where all are worth the same.
+        seconds: f64[n] its time; a broadcast scalar if all are equal.
     """
 
     stretches: int
@@ -67,11 +68,11 @@ class ComparedRun(Record):
     """A recording as one side, or one of several of a side, of a comparison.
 
     Attributes:
-        profile: each index of each table is a row; its hits may know no addresses.
+        profile: with a row for each index; its hits may have no addresses.
         event_index: row of `RunInfo.events` of the event whose hits are compared.
-        counts: bool[h] which rows of `profile.hits` are compared.
+        counts: bool[h] the rows of `profile.hits` that are compared.
         mode: i64[h] MODE_* of every hit.
-        other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN if
+        other_load: time of everything else that ran, as a share of all CPUs' time, 0 to 1; NaN if
             the recording is not of the whole system.
         blocks: the samples of these hits in time.
     """
@@ -96,10 +97,10 @@ class ComparedRun(Record):
 
 
 def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
-    """Choose what of `profile` is compared.
+    """Choose the compared part of `profile`.
 
     Raises:
-        RecordingError: none of its events is worth time.
+        RecordingError: none of its events is time.
     """
     profile = _without_addresses(complete(profile))
     index = _timed_event(profile)
@@ -127,9 +128,9 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
 
 
 def _without_addresses(profile: CompleteProfile) -> ProfileByFunction:
-    """Return the profile with fewer hits: no table of a comparison knows addresses.
+    """Return the profile with fewer hits: no table of a comparison has addresses.
 
-    Without samples, as in a part of a store, hits alone know their stacks, and stay.
+    Without samples, as in a part of a store, only hits have stacks, and stay.
     """
     has_stacks = profile.hits.stack_index is not None and not len(profile.samples)
     return profile if has_stacks else by_function(profile)
@@ -167,7 +168,7 @@ def _worth(
     counts: NDArray[np.bool_],
     hit_index: NDArray[np.integer],
 ) -> NDArray[np.float64]:
-    """Return what samples are worth, f64[n] s, as in `SampleBlocks`."""
+    """Return the times of samples, f64[n] s, as in `SampleBlocks`."""
     hits = np.maximum(profile.hits.count, 1)
     if design.squares is not None:
         return (design.seconds / hits).take(hit_index)
@@ -176,11 +177,7 @@ def _worth(
 
 
 def _timed_event(profile: ProfileByFunction) -> int:
-    timed = [
-        index
-        for index, event in enumerate(profile.run.events)
-        if event.seconds_per_period > 0 or event.seconds_per_hit > 0
-    ]
+    timed = [at for at, event in enumerate(profile.run.events) if event_has_time(event)]
     if not timed:
         raise RecordingError(
             f"{profile.run.origin}: none of its events measures time in seconds: "
@@ -203,7 +200,7 @@ class RowTimes(Record):
 
     Attributes:
         sampling_variance: f64[r] s², of the sampling error alone; over 0 without a hit too.
-        own_variance: f64[r] s², at least that: what neighbouring blocks of the run differ by.
+        own_variance: f64[r] s², at least that: from differences of neighbouring blocks of the run.
     """
 
     hits: NDArray[np.int64]
@@ -213,7 +210,7 @@ class RowTimes(Record):
 
 
 class RunParts(NamedTuple):
-    """Compared hits that no table of a comparison tells apart, as one.
+    """Compared hits that no table of a comparison separates, merged.
 
     Attributes:
         blocks: as `ComparedRun.blocks`, of parts instead of samples; `hit_index` is their number.
@@ -226,7 +223,7 @@ class RunParts(NamedTuple):
 def run_parts(run: ComparedRun, tables: Sequence[NDArray[np.int64]]) -> RunParts:
     """Merge the compared hits of a recording that are in the same row of each of these tables.
 
-    Each table is i64[h], the row of each hit; that of every compared hit is there.
+    Each table is i64[h], the row of each hit; every compared hit has one.
     """
     parts = parts_of(run.design, [rows.astype(np.int32) for rows in tables])
     samples = run.blocks
@@ -262,10 +259,10 @@ def row_times(
     row_count: int,
     merged: RunParts | None = None,
 ) -> RowTimes:
-    """Sum a recording's hits by row.
+    """Add up a recording's hits by row.
 
     `row_of_hit` is i64[h], -1 for none. `merged` are the parts of tables with this one among them,
-    if known: to save time.
+    to save time.
     """
     member = row_of_hit >= 0
     row = row_of_hit[member]
@@ -275,7 +272,7 @@ def row_times(
     parts = merged.parts if merged else None
     bars = error_bars(run.design, row_of_hit.astype(np.int32), row_count, parts=parts)
     error = bars.half_width_s / student_quantile(CONFIDENCE, np.full(row_count, np.inf))
-    # In any case, a hit more or less may have been just missed.
+    # In any case, one hit more or less is possible.
     sampling = np.maximum(error, seconds_per_hit(run)) ** 2
     samples, row_of = run.blocks, row_of_hit
     if merged:
@@ -284,8 +281,26 @@ def row_times(
     return RowTimes(hits, seconds, sampling, own)
 
 
+def rows_of(
+    runs: Iterable[tuple[ComparedRun, NDArray[np.int64], RunParts | None]],
+    row_count: int,
+    divisor: NDArray[np.float64],
+) -> Rows:
+    """Add the hits of all recordings up by row, in the unit compared.
+
+    `runs` are the arguments of `row_times`; `divisor` f64[n] divides the times of each recording.
+    """
+    times = [row_times(run, row_of_hit, row_count, merged) for run, row_of_hit, merged in runs]
+    return Rows(
+        hits=np.stack([each.hits for each in times], axis=1),
+        values=np.stack([each.seconds for each in times], axis=1) / divisor,
+        sampling=np.stack([each.sampling_variance for each in times], axis=1) / divisor**2,
+        own=np.stack([each.own_variance for each in times], axis=1) / divisor**2,
+    )
+
+
 def seconds_per_hit(run: ComparedRun) -> float:
-    """Return what a hit of the compared event is worth on average, in seconds; never 0."""
+    """Return the mean time of a hit of the compared event, in seconds; never 0."""
     hits = run.profile.hits
     of_event = run.seconds > 0
     seconds, count = float(run.seconds[of_event].sum()), int(hits.count[of_event].sum())
@@ -300,11 +315,10 @@ def _successive_variance(
 ) -> NDArray[np.float64]:
     """Return f64[r] s²: the variance of a row's sum, from differences of neighbouring blocks.
 
-    A slow change, such as a phase of the program, makes few neighbours differ and costs little;
-    bursts that come at random make as many differ as there are bursts. Zeros where the recording
-    has no times.
-    Source: von Neumann, Ann. Math. Statist. 12 (1941), the mean square successive difference; for
-    systematic samples Wolter, Introduction to Variance Estimation (2007), chapter 8.
+    A slow change, such as a phase of the program, changes few neighbours and adds little; random
+    bursts change as many as there are bursts. Zeros if the recording has no times. Source: von
+    Neumann, Ann. Math. Statist. 12 (1941), the mean square successive difference; for systematic
+    samples Wolter, Introduction to Variance Estimation (2007), chapter 8.
     """
     blocks = samples.stretches
     if blocks < _FEWEST_BLOCKS:
@@ -316,7 +330,7 @@ def _successive_variance(
     key, place = distinct_keys(row * blocks + block, row_count * blocks)
     seconds = np.bincount(place, worth, len(key))
     of_row, of_block = np.divmod(key, blocks)
-    # The sum of squared differences, written out so that only blocks with a hit are looked at.
+    # The sum of squared differences, expanded so that it needs only blocks with a hit.
     weight = 2.0 - (of_block == 0) - (of_block == blocks - 1)
     total = np.bincount(of_row, weight * seconds**2, row_count)
     follows = np.flatnonzero((np.diff(key) == 1) & (np.diff(of_row) == 0))

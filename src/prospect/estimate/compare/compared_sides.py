@@ -1,9 +1,9 @@
-"""Two sides of recordings → what changed, row by row, and how sure that is.
+"""Two sides of recordings → the changes, row by row, and their significance.
 
-The steps: choose what is compared, give the same things the same row, sum and estimate each
-recording by itself, learn how much runs differ, compare, and control how many of the rows that are
-called different are not. Each remark on what a comparison claims, and what it cannot know, is a
-sentence that is complete in itself. Nothing degrades silently.
+The steps: choose the compared part, give the same things the same row, sum and estimate each
+recording by itself, estimate how much runs differ, compare, and control how many of the rows that
+are called different are not. Notes on the claims and limits of a comparison are sentences, each
+complete in itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prospect.errors import UsageError
 from prospect.estimate.compare.changes import ChangeTable, changes, in_order, judge
 from prospect.estimate.compare.compared_run import (
     compared_run,
-    row_times,
+    rows_of,
     run_parts,
     seconds_per_hit,
 )
@@ -33,7 +33,6 @@ from prospect.estimate.compare.matching import label_runs, matched_rows, named_r
 from prospect.estimate.compare.option_texts import chosen_work, parse_condition, parse_work
 from prospect.estimate.compare.unnamed_samples import unnamed_notes, unnamed_samples
 from prospect.estimate.compare.variation import (
-    Rows,
     own_spread_of,
     side_means,
     spread_of,
@@ -56,14 +55,14 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.compared_turns import ComparedWall, TurnChange
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
     from prospect.estimate.compare.option_texts import Condition, Work
-    from prospect.estimate.compare.variation import Spread, Variation
+    from prospect.estimate.compare.variation import Rows, Spread, Variation
     from prospect.options import Detail
     from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
 
 
 # A row with fewer hits on both sides together is not tested: it could hardly pass, and each test
-# that cannot pass makes it harder for the others.
+# weakens the others.
 _TESTED_FROM_HITS = 10
 # The part of the standard deviation between runs that a fully loaded machine adds. With other
 # programs on four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
@@ -74,7 +73,7 @@ _KINDS = (*_TESTED_KINDS, *_SUMS)
 
 
 class _Recordings(Record):
-    """All recordings in one row: the first `before` are A's; `divisor` f64[n] is of `divisors`."""
+    """All recordings, those of A first, `before` of them; `divisor` f64[n] is from `divisors`."""
 
     runs: tuple[ComparedRun, ...]
     labels: tuple[Labels, ...]
@@ -83,7 +82,7 @@ class _Recordings(Record):
 
     @property
     def exposure(self) -> tuple[float, float]:
-        """How many hits a side would have of a row that took one unit of time."""
+        """The hits that a side would have of a row that took one unit of time."""
         each = [
             float(divisor) / seconds_per_hit(run)
             for run, divisor in zip(self.runs, self.divisor, strict=True)
@@ -96,14 +95,11 @@ def compare(
 ) -> Comparison:
     """Compare the recordings of A with those of B.
 
-    Args:
-        before: the recordings of A; several are replicates: runs of the same thing.
-        after: the recordings of B.
-        options: what is compared, and how.
+    Several recordings of a side are replicates: runs of the same program.
 
     Raises:
-        UsageError: an option has no meaning, or does not fit the recordings.
-        RecordingError: a recording has no event that is worth time.
+        UsageError: an invalid option, or one that does not fit the recordings.
+        RecordingError: a recording has no event that is time.
     """
     asked = options or CompareOptions()
     _check(before, after, asked)
@@ -195,7 +191,7 @@ def _compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> Compa
 def divisors(
     work: Work, before: Sequence[Profile], after: Sequence[Profile]
 ) -> NDArray[np.float64]:
-    """Return what each recording's times are divided by, f64[n]: A's recordings, then B's.
+    """Return the divisors of each recording's times, f64[n]: A's recordings, then B's.
 
     Raises:
         UsageError: the counts do not fit the recordings, or a recording has no length.
@@ -223,7 +219,7 @@ def divisors(
 def _compared_stacks(
     data: _Recordings, comparison: Comparison
 ) -> tuple[ComparedStacks | None, ChangeTable | None]:
-    """Compare what was asked for of call stacks: their tree, and functions with what they call."""
+    """Compare call stacks if requested: their tree, and functions with all that they call."""
     options = comparison.options
     has_callers = options.inclusive and all(
         run.profile.run.has_user_callers and run.profile.stacks is not None for run in data.runs
@@ -258,7 +254,7 @@ def _check(before: Sequence[Profile], after: Sequence[Profile], options: Compare
 
 
 def _shown_scope(scope: Detail, profiles: Sequence[Profile]) -> Detail:
-    """Compare every process where the command's own are asked for and one side knows none."""
+    """Return "4" if the command's own processes are requested and one side knows none."""
     known = all(profile.processes.is_command.any() for profile in profiles)
     return scope if known or scope not in ("2", "3") else "4"
 
@@ -267,9 +263,8 @@ def _load_allowance(data: _Recordings, options: CompareOptions) -> tuple[float, 
     """Return how much other load may have slowed down each of two recordings, as parts of its time.
 
     CPUs that share a core, a cache or a memory bus slow each other down: a program next to
-    others takes more CPU time, and how much more depends on what they do. Nothing is allowed
-    for where the runs are compared just as they were (`--run-variation 0`), or where several
-    recordings a side show what there is to allow for.
+    others takes more CPU time, depending on what they do. There is no allowance if the runs are
+    compared as they were (`--run-variation 0`), or if several recordings a side show the variation.
     """
     if len(data.runs) != 2 or not options.run_variation:
         return 0.0, 0.0
@@ -280,17 +275,10 @@ def _load_allowance(data: _Recordings, options: CompareOptions) -> tuple[float, 
 def _rows(
     data: _Recordings, matched: MatchedRows, merged: Sequence[RunParts] | None = None
 ) -> Rows:
-    """Add hits up by row; `merged` is of each recording, where that is known."""
-    times = [
-        row_times(run, matched.row_of_hit[at], len(matched), merged[at] if merged else None)
-        for at, run in enumerate(data.runs)
-    ]
-    return Rows(
-        hits=np.stack([each.hits for each in times], axis=1),
-        values=np.stack([each.seconds for each in times], axis=1) / data.divisor,
-        sampling=np.stack([each.sampling_variance for each in times], axis=1) / data.divisor**2,
-        own=np.stack([each.own_variance for each in times], axis=1) / data.divisor**2,
-    )
+    """Add hits up by row; `merged` has the parts of each recording, if known."""
+    parts: Sequence[RunParts | None] = [None] * len(data.runs) if merged is None else merged
+    runs = zip(data.runs, matched.row_of_hit, parts, strict=True)
+    return rows_of(runs, len(matched), data.divisor)
 
 
 def _table(data: _Recordings, matched: MatchedRows, rows: Rows, spread: Spread) -> ChangeTable:
@@ -313,7 +301,7 @@ def _table(data: _Recordings, matched: MatchedRows, rows: Rows, spread: Spread) 
 
 
 def _with_significance(tables: Sequence[ChangeTable], fdr: float) -> tuple[list[ChangeTable], int]:
-    """Mark the significant rows of all tables together, and put each table in its order."""
+    """Mark the significant rows of all tables together, and sort each table."""
     is_tested = [table.hits.sum(axis=1) >= _TESTED_FROM_HITS for table in tables]
     p_values = [
         np.where(tested, table.p_value, np.nan)
@@ -344,7 +332,7 @@ def _described(data: _Recordings) -> tuple[ComparedRecording, ...]:
 def _verdict(
     data: _Recordings, condition: Condition, variation: Variation, scope: Detail, total: Rows
 ) -> Verdict:
-    """Judge the row that a condition names, or `total`, of all that is compared."""
+    """Judge the row that a condition names, or `total`, of the whole compared part."""
     about = DETAIL_WORDS[scope]
     if condition.name:
         matched = named_row(condition.kind, condition.name, data.runs, data.labels)
@@ -367,9 +355,9 @@ _LOAD_TO_TELL = 0.05
 _ALLOWANCE_TO_TELL = 0.005
 _NAMED_SHARE_TO_TELL = 0.2
 _HITS_TO_TELL = 50
-# A side shorter than this, and than this part of the other one, has next to no data.
+# A side shorter than this, and than this part of the other one, has hardly any data.
 _SHORT_S, _MUCH_LONGER = 10.0, 5.0
-# Facts that should be the same on both sides, and what to think if they are not.
+# Facts that should be the same on both sides.
 _FACTS: tuple[tuple[str, Callable[[RunInfo], object]], ...] = (
     ("machine", lambda run: run.hostname),
     ("processor", lambda run: run.cpu_description),
@@ -387,10 +375,10 @@ def comparison_notes(
     runs: Sequence[ComparedRun],
     labels: Sequence[Labels],
 ) -> tuple[str, ...]:
-    """Return what the comparison claims and what may mislead."""
+    """Return the claims of the comparison, and what may mislead."""
     notes = [*_variation_notes(comparison)]
     shown = comparison.options.scope
-    # A store's windows have no command, nor are they expected to.
+    # A store's windows never have a command.
     if asked != shown and not all(run.profile.run.store_part for run in runs):
         notes.append(
             f"Not every recording says which process is COMMAND, so -V {shown} is compared "
@@ -413,7 +401,7 @@ def comparison_notes(
 
 
 def comparison_warnings(comparison: Comparison, runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """Return what is damaged or lost in the recordings."""
+    """Return damage and losses of the recordings."""
     warnings = []
     for side, recordings in _sides(comparison):
         for recording in recordings:
@@ -481,7 +469,7 @@ def _sides(
 
 
 def _short_side_notes(comparison: Comparison) -> Iterator[str]:
-    """Say that a side has next to no data, as a span with a window or two of a daemon."""
+    """Report a side with hardly any data, such as a span with a window or two of a daemon."""
     walls = [sum(one.run.wall_seconds for one in side) for _, side in _sides(comparison)]
     short, long = sorted(walls)
     if 0.0 < short < min(_SHORT_S, long / _MUCH_LONGER):
@@ -520,7 +508,7 @@ def _difference_notes(comparison: Comparison, runs: Sequence[ComparedRun]) -> It
         float(np.mean([run.other_load for run in side])) for side in (runs[:count], runs[count:])
     ]
     if comparison.variation.assumed:
-        return  # another remark has the allowance already
+        return  # `_assumption_notes` has the allowance
     if math.isfinite(sum(loads)) and abs(loads[0] - loads[1]) > _LOAD_TO_TELL:
         yield (
             f"Other processes took {loads[0]:.0%} of the CPUs' time in A and {loads[1]:.0%} in B: "
@@ -535,7 +523,7 @@ def _listed(values: Sequence[str]) -> str:
 def _name_notes(
     before: int, runs: Sequence[ComparedRun], labels: Sequence[Labels]
 ) -> Iterator[str]:
-    """Say of which objects the functions have names on one side only."""
+    """Report objects whose functions have names on one side only."""
     sides = [
         _named_hits(runs[columns], labels[columns])
         for columns in (slice(before), slice(before, None))

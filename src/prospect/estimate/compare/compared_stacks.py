@@ -1,17 +1,18 @@
-"""Call stacks of two sides as one tree, and what changed in its parts: a differential flame graph.
+"""Call stacks of two sides as one tree, and the changes in its parts: a differential flame graph.
 
 There are three families of tests, each by the test of the comparison's tables: the rows of the tree
-(`compared_stacks`: below all samples the processes, below them who called whom, by name), pairs of
-caller and callee (`compared_calls`), and functions with all that they call (`compared_inclusive`:
-a sample is in the row of each function on its stack, once, so that rows do not add up). A row or
-part is a set of hits like the rows of the other tables, and is compared as they are.
+(`compared_stacks`: below all samples the processes, below them callers and callees, by name), pairs
+of caller and callee (`compared_calls`), and functions with all that they call
+(`compared_inclusive`: a sample is in the row of each function on its stack, once, so that rows do
+not add up). A row or part is a set of hits like the rows of the other tables, and is compared as
+they are.
 
 Parts of one group have no hit in common, so that one pass over all hits sums a whole group. The
 rows of one depth are such a group. A sample has as many functions and calls as its stack has
 frames, so those are put into groups of which no stack has two (`groups_apart`).
 
-The tree has processes by name, and below them who called whom. Labels (`matching`) say what is the
-same in the recordings. Each recording has the tree's row of each of its hits.
+The tree has processes by name, and below them callers and callees. Labels (`matching`) identify
+equal names in the recordings. Each recording has the tree's row of each of its hits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from prospect.columns.forests import levels
 from prospect.estimate.compare.changes import CONFIDENCE, Changes, ChangeTable, changes, in_order
-from prospect.estimate.compare.compared_run import row_times, sample_blocks
+from prospect.estimate.compare.compared_run import rows_of, sample_blocks
 from prospect.estimate.compare.variation import Rows, side_means, spread_of
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.statistics.row_limits import adjusted
@@ -52,11 +53,11 @@ if TYPE_CHECKING:
     from prospect.figures.calls.call_graph import CallGraph
 
 
-# A pass over all hits for each depth: deeper rows are shown, and not tested.
+# Each depth takes a pass over all hits: deeper rows are shown, and not tested.
 DEEPEST_TESTED = 512
 
-# A pass over all hits for each group: as many as there are parts on a stack, or some more where
-# functions call each other in any order. Parts after these are not tested.
+# Each group takes a pass over all hits. There are as many as parts on a stack, or some more if
+# functions call each other in any order. Parts of further groups are not tested.
 _MOST_GROUPS = 512
 
 _Name = TypeVar("_Name")
@@ -68,9 +69,9 @@ class StackTest(Record):
 
     Attributes:
         before: how many of the recordings are A's.
-        divisor: f64[n] what the times of each recording are divided by.
-        exposure: how many hits a side would have of a row that took one unit of time.
-        least_hits: what has fewer hits on both sides together is not tested.
+        divisor: f64[n] divides the times of each recording.
+        exposure: hits that a side would have of a row that took one unit of time.
+        least_hits: parts with fewer hits on both sides together are not tested.
         fdr: how many of those that are called significant may be wrong.
         total: the row of all samples, as it was compared; none without a hit.
     """
@@ -84,19 +85,19 @@ class StackTest(Record):
     total: ChangeTable
 
     def sides(self, hits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return i64[r, 2]: the hits of each side, of those of each recording."""
+        """Return i64[r, 2]: the hits of each side, from those of each recording."""
         return np.add.reduceat(hits, [0, self.before], axis=1)
 
 
 class SubtreeGroup(NamedTuple):
-    """Subtrees that have no row in common: their first rows, and what each is a part of; i64[k]."""
+    """Disjoint subtrees: their first rows, and the part of each; i64[k]."""
 
     row: NDArray[np.int64]
     part: NDArray[np.int64]
 
 
 class TestedParts(NamedTuple):
-    """The change of each part; 0 hits, and NaN for the rest, where it was in no group.
+    """The change of each part; 0 hits, and NaN for the rest, if it was in no group.
 
     `hits` i64[p, 2] and `mean` f64[p, 2] are those of the sides.
     """
@@ -120,7 +121,6 @@ def tested_parts(
         parts: how many there are.
         end: i64[t] the first row after each row's subtree; rows are in preorder.
         stacks: A's recordings before B's.
-        test: how they are compared.
     """
     every = TestedParts(
         hits=np.zeros((parts, 2), np.int64),
@@ -151,13 +151,8 @@ def _times(
     np.subtract.at(step, end.take(group.row), rank + 1)
     # The last place is that of hits in no row.
     rank_of_row = np.append(np.cumsum(step)[:-1] - 1, -1)
-    each = [row_times(stack.run, rank_of_row.take(stack.row_of_hit), len(part)) for stack in stacks]
-    return part, Rows(
-        hits=np.stack([times.hits for times in each], axis=1),
-        values=np.stack([times.seconds for times in each], axis=1) / test.divisor,
-        sampling=np.stack([times.sampling_variance for times in each], axis=1) / test.divisor**2,
-        own=np.stack([times.own_variance for times in each], axis=1) / test.divisor**2,
-    )
+    runs = ((stack.run, rank_of_row.take(stack.row_of_hit), None) for stack in stacks)
+    return part, rows_of(runs, len(part), test.divisor)
 
 
 def outermost_rows(
@@ -165,8 +160,7 @@ def outermost_rows(
 ) -> NDArray[np.int64]:
     """Return the rows of parts that are in no other row's subtree of the same part.
 
-    `part` i64[t] is what each row belongs to, -1 for none; `begin` and `end` are from
-    `subtree_ranges`.
+    `part` i64[t] is that of each row, -1 for none; `begin` and `end` are from `subtree_ranges`.
     """
     return np.flatnonzero(outermost(part, begin, end) & (part >= 0))
 
@@ -179,14 +173,14 @@ def groups_apart(
 ) -> Iterator[SubtreeGroup]:
     """Yield groups of parts that no stack has two of, until each tested one was in one of them.
 
-    Parts have an order: those near the outermost frame come first. A part is taken when none that
-    comes before it, and was not taken yet, is on a stack with it. So the first of all is
-    taken each time, and two that are taken together never meet.
-    Source: Jones and Plassmann, SIAM J. Sci. Comput. 14 (1993), for a fixed order.
+    Parts have an order: those near the outermost frame come first. A group takes the parts that
+    share no stack with an earlier part that is still left. So it takes the first of all, and no
+    stack has two of it. Source: Jones and Plassmann, SIAM J. Sci. Comput. 14 (1993), for a fixed
+    order.
 
     Args:
         tree: in preorder.
-        part: i64[t] what each row belongs to, -1 for none.
+        part: i64[t] that of each row, -1 for none.
         outer: i64[k] the rows that `outermost_rows` returns.
         is_tested: bool[p] of the parts.
     """
@@ -204,7 +198,7 @@ def groups_apart(
         is_left = pending.take(left.part)
         own = np.where(is_left, place.take(left.part), none)
         is_free = pending.copy()
-        is_free[left.part[(own > left.least_beside(own)) & is_left]] = False
+        is_free[left.part[(own > left.least_on_stacks(own)) & is_left]] = False
         rows = outer[is_free.take(part.take(outer))]
         yield SubtreeGroup(rows, part.take(rows))
         pending &= ~is_free
@@ -213,9 +207,9 @@ def groups_apart(
 
 
 class _Rows(NamedTuple):
-    """Rows of a tree, outermost first: what part each belongs to, and its caller among them.
+    """Rows of a tree, outermost first: the part of each, and its caller among them.
 
-    `levels` are those of each depth, also among them: where few are left, these are few too.
+    `levels` are those of each depth, also among them.
     """
 
     part: NDArray[np.int64]
@@ -235,8 +229,8 @@ class _Rows(NamedTuple):
             depth[rows] = depth.take(above) + is_kept.take(rows)
         return _Rows(self.part[is_kept], caller[is_kept], levels(depth[is_kept]))
 
-    def least_beside(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return i64[t]: the least value of those above and below each row, its own included."""
+    def least_on_stacks(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return i64[t]: the least value of each row and of those above and below it."""
         above, below = own.copy(), own.copy()
         for rows in self.levels[1:]:
             above[rows] = np.minimum(own.take(rows), above.take(self.caller.take(rows)))
@@ -251,8 +245,8 @@ class ComparedCalls(Record):
     Attributes:
         caller, callee: i64[c] frames of the tree; processes are above functions.
         hits: i64[c, 2] of each side, each sample once.
-        half_width: f64[c] of the 95 % interval of the change, with what the callee calls.
-        q_value: f64[c] how likely by chance.
+        half_width: f64[c] of the 95 % interval of the change, with the callee's callees.
+        q_value: f64[c].
         significant: bool[c] whether q_value is within the rate of false discoveries.
     """
 
@@ -275,14 +269,14 @@ def compared_calls(
 ) -> ComparedCalls:
     """Compare each pair of caller and callee; all of them are one family of tests.
 
-    `total_hits` i64[t, 2] are of each row of the tree and side, with what it calls; A's recordings
+    `total_hits` i64[t, 2] are of each row of the tree and side, with its callees; A's recordings
     come before B's.
     """
     begin, end = subtree_ranges(tree)
     frames = int(tree.frame_index.max(initial=0)) + 1
     caller = tree.frame_index.take(tree.caller_index[1:])
     key, call = np.unique(caller * frames + tree.frame_index[1:], return_inverse=True)
-    call = np.append(-1, call)  # all samples are called by nobody
+    call = np.append(-1, call)  # all samples have no caller
     # The callees of a recursive function are in the outermost of its calls.
     outer = outermost_rows(call, begin, end)
     hits = np.zeros((len(key), 2), np.int64)
@@ -305,16 +299,17 @@ def compared_calls(
 
 
 def compared_inclusive(matched: MatchedStacks, test: StackTest) -> ChangeTable:
-    """Compare each function with all that it calls.
-
-    A function with too few hits has no row.
-    """
+    """Compare each function with all that it calls; those with too few hits have no row."""
     tree, count = matched.tree, len(matched.name)
     begin, end = subtree_ranges(tree)
     part = np.where(tree.frame_index < count, tree.frame_index, -1)
     outer = outermost_rows(part, begin, end)
     hits = np.zeros(count, np.int64)
-    np.add.at(hits, part.take(outer), _hits_within(matched).take(outer))
+    own = np.zeros(len(tree), np.int64)
+    for stack in matched.runs:
+        is_in = stack.row_of_hit >= 0
+        np.add.at(own, stack.row_of_hit[is_in], stack.run.profile.hits.count[is_in])
+    np.add.at(hits, part.take(outer), subtree_sums(tree, own).take(outer))
     is_tested = hits >= test.least_hits
     groups = groups_apart(tree, part, outer, is_tested)
     found = tested_parts(groups, count, end, matched.runs, test)
@@ -336,28 +331,19 @@ def compared_inclusive(matched: MatchedStacks, test: StackTest) -> ChangeTable:
     )
 
 
-def _hits_within(matched: MatchedStacks) -> NDArray[np.int64]:
-    """Return i64[t] the hits of all recordings in each row's subtree."""
-    own = np.zeros(len(matched.tree), np.int64)
-    for stack in matched.runs:
-        is_in = stack.row_of_hit >= 0
-        np.add.at(own, stack.row_of_hit[is_in], stack.run.profile.hits.count[is_in])
-    return subtree_sums(matched.tree, own)
-
-
 class ComparedStacks(Record):
-    """The tree; times are seconds per unit of work, NaN is for what does not exist.
+    """The tree; times are seconds per unit of work, NaN for missing values.
 
     Attributes:
-        name, object: list[str] of the frames, "" where unknown.
-        processes: list[str] of their names.
+        name, object: of the frames, "" if unknown.
+        processes: their names.
         tree: rows in preorder; frames as `thread_forest` numbers them, processes for threads.
-        own_hits: i64[t, 2] hits of all recordings of a side, without what the row calls.
+        own_hits: i64[t, 2] hits of all recordings of a side, without callees.
         own: f64[t, 2] their mean time.
-        half_width: f64[t] of the 95 % interval of the change, with what the row calls.
-        q_value: f64[t] how likely by chance; NaN for rows with too few hits to be tested.
-        significant: bool[t] whether q_value is within the rate of false discoveries; of row 0, all
-            samples, which is no row among others, whether its interval leaves out no change.
+        half_width: f64[t] of the 95 % interval of the change, with callees.
+        q_value: f64[t] NaN for rows with too few hits to be tested.
+        significant: bool[t] whether q_value is within the rate of false discoveries; for row 0, all
+            samples, which is tested by itself, whether its interval excludes no change.
         calls: pairs of caller and callee, their own family of tests.
         has_callers: whether all recordings have call chains; without, stacks have one frame.
     """
@@ -378,20 +364,21 @@ class ComparedStacks(Record):
         return len(self.tree)
 
 
-class _Tested(NamedTuple):
-    """Columns of `ComparedStacks`: what is known of each row's change."""
-
-    half_width: NDArray[np.float64]
-    q_value: NDArray[np.float64]
-    significant: NDArray[np.bool_]
-
-
 def compared_stacks(matched: MatchedStacks, test: StackTest) -> ComparedStacks:
     """Compare each row of the tree of all recordings."""
     tree, stacks = matched.tree, matched.runs
     own_hits, own = _own(stacks, test, len(tree))
     total_hits = subtree_sums(tree, own_hits)
-    found = _changes(tree, stacks, test, total_hits.sum(axis=1) >= test.least_hits)
+    is_tested = total_hits.sum(axis=1) >= test.least_hits
+    # The rows of one depth have no hit in common.
+    tested = [rows[is_tested.take(rows)] for rows in levels(tree.depth)[1:DEEPEST_TESTED]]
+    groups = (SubtreeGroup(rows, rows) for rows in tested if len(rows))
+    found = tested_parts(groups, len(tree), subtree_ranges(tree)[1], stacks, test).changes
+    half_width, q_value = found.half_width, adjusted(found.p_value)
+    significant = q_value <= test.fdr
+    if len(test.total):
+        half_width[0], q_value[0] = test.total.half_width[0], test.total.p_value[0]
+        significant[0] = q_value[0] <= 1.0 - CONFIDENCE
     return ComparedStacks(
         name=matched.name,
         object=matched.object,
@@ -399,7 +386,9 @@ def compared_stacks(matched: MatchedStacks, test: StackTest) -> ComparedStacks:
         tree=tree,
         own_hits=own_hits,
         own=own,
-        **found._asdict(),
+        half_width=half_width,
+        q_value=q_value,
+        significant=significant,
         calls=compared_calls(tree, total_hits, stacks, test),
         has_callers=matched.has_callers,
     )
@@ -408,7 +397,7 @@ def compared_stacks(matched: MatchedStacks, test: StackTest) -> ComparedStacks:
 def _own(
     stacks: Sequence[StackRun], test: StackTest, rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return hits of the sides and their mean time, without what rows call."""
+    """Return hits of the sides and their mean time, without callees."""
     hits, values = np.zeros((rows, len(stacks)), np.int64), np.zeros((rows, len(stacks)))
     for nth, stack in enumerate(stacks):
         is_in = stack.row_of_hit >= 0
@@ -419,58 +408,18 @@ def _own(
     return test.sides(hits), side_means(values, test.before)
 
 
-def _changes(
-    tree: NamedForest, stacks: Sequence[StackRun], test: StackTest, is_tested: NDArray[np.bool_]
-) -> _Tested:
-    groups = _levels(tree, is_tested)
-    found = tested_parts(groups, len(tree), subtree_ranges(tree)[1], stacks, test).changes
-    half_width, p_value = found.half_width, found.p_value
-    q_value = adjusted(p_value)
-    significant = q_value <= test.fdr
-    if len(test.total):
-        half_width[0], q_value[0] = test.total.half_width[0], test.total.p_value[0]
-        significant[0] = q_value[0] <= 1.0 - CONFIDENCE
-    return _Tested(half_width, q_value, significant)
-
-
-def _levels(tree: NamedForest, is_tested: NDArray[np.bool_]) -> Iterator[SubtreeGroup]:
-    """Yield the tested rows of each depth but the first: those of one have no hit in common."""
-    for rows in levels(tree.depth)[1:DEEPEST_TESTED]:
-        tested = rows[is_tested.take(rows)]
-        if len(tested):
-            yield SubtreeGroup(tested, tested)
-
-
 class StackRun(Record):
-    """A recording whose hits are told apart by stack; `row_of_hit` i64[h] of the tree, or -1."""
+    """A recording with hits separated by stack; `row_of_hit` i64[h] of the tree, or -1."""
 
     run: ComparedRun
     row_of_hit: NDArray[np.int64]
 
 
-class _Joined(NamedTuple):
-    """The stacks of all recordings by name, without their processes.
-
-    `rows` i64[..] and `of_process` i64[p] have for each recording the rows of the forest and the
-    numbers of processes; `rank` i64[f] puts frames in the order of their names.
-    """
-
-    forest: NamedForest
-    rows: list[NDArray[np.int64]]
-    of_process: list[NDArray[np.int64]]
-    rank: NDArray[np.int64]
-    frames: int
-
-
 class MatchedStacks(Record):
-    """The stacks of all recordings.
+    """The stacks of all recordings; attributes as in `ComparedStacks`.
 
     Attributes:
-        name, object: list[str] of the frames, "" where unknown.
-        processes: list[str] of their names.
-        tree: rows in preorder; frames as `thread_forest` numbers them, processes for threads.
         runs: the recordings with the tree's rows of their hits.
-        has_callers: whether all recordings have call chains; without, stacks have one frame.
     """
 
     name: list[str]
@@ -482,7 +431,7 @@ class MatchedStacks(Record):
 
 
 def matched_stacks(runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> MatchedStacks:
-    """Join the stacks of all recordings by name."""
+    """Join the stacks of all recordings by name, below their processes."""
     has_callers = all(run.profile.stacks is not None for run in runs)
     graphs = [_graph(run, has_callers=has_callers) for run in runs]
     names: dict[tuple[str, str], int] = {}
@@ -494,8 +443,24 @@ def matched_stacks(runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> Mat
         for graph, numbers in zip(graphs, frames, strict=True)
     ]
     forest, rows = _joined([graph.forest for graph in graphs], frame_of_row, len(names))
-    joined = _Joined(forest, rows, of_process, _ranks(names, processes), len(names))
-    tree, stacks = _tree(runs, graphs, joined)
+    # Each hit has a key of its process and row, -1 for none.
+    size, keys = len(forest) + 1, []
+    for graph, row, numbers in zip(graphs, rows, of_process, strict=True):
+        process = numbers.take(graph.profile.hits.process_index)
+        found = np.append(row, -1).take(graph.row_of_hit)
+        keys.append(np.where(found >= 0, process * size + found, -1))
+    every = np.concatenate(keys)
+    distinct, leaf = np.unique(every[every >= 0], return_inverse=True)
+    tree = thread_forest(forest, len(names), distinct // size, distinct % size)
+    count = np.concatenate([graph.profile.hits.count for graph in graphs])[every >= 0]
+    hits = np.bincount(leaf, count, len(distinct)).astype(np.int64)
+    tree = in_preorder(tree, _ranks(names, processes))
+    tree = pruned(tree, subtree_ranges(tree)[1], hits, _MOST_ROWS)
+    row_of_leaf = np.append(tree.row_of_stack, -1)
+    stacks = []
+    for run, graph, key in zip(runs, graphs, keys, strict=True):
+        place = np.where(key >= 0, np.searchsorted(distinct, key), len(distinct))
+        stacks.append(StackRun(_run_of(run, graph), row_of_leaf.take(place)))
     return MatchedStacks(
         name=[name for _, name in names],
         object=[of_object for of_object, _ in names],
@@ -507,7 +472,7 @@ def matched_stacks(runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> Mat
 
 
 def _graph(run: ComparedRun, *, has_callers: bool) -> CallGraph:
-    # Rows are functions: what was inlined into one is its own, and has no label.
+    # Rows are functions: inlined ones have no label, and count as the containing one.
     profile = replace(run.profile, lines=None)
     if not has_callers:
         profile = replace(profile, stacks=None)
@@ -521,7 +486,7 @@ def _numbers(numbers: dict[_Name, int], names: Sequence[_Name]) -> NDArray[np.in
 
 def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> NDArray[np.int64]:
     """Return i64 the places of all frames by name: of functions, ALL, LEFT_OUT and processes."""
-    rest = ["", "\U0010ffff", *processes]  # what is left out comes last
+    rest = ["", "\U0010ffff", *processes]  # omitted rows come last
     _, rank = np.unique(
         np.array([*(name for _, name in names), *rest], object), return_inverse=True
     )
@@ -531,7 +496,7 @@ def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> NDAr
 def _joined(
     forests: Sequence[NamedForest], frame_of_row: Sequence[NDArray[np.int64]], frames: int
 ) -> tuple[NamedForest, list[NDArray[np.int64]]]:
-    """Make one forest of several, and return the row in it of each row of each."""
+    """Merge forests into one, and return the row in it of each row of each."""
     sizes = [len(forest) for forest in forests]
     starts = np.append(0, np.cumsum(sizes))
     caller = [
@@ -551,35 +516,8 @@ def _joined(
     return found, np.split(found.row_of_stack, starts[1:-1])
 
 
-def _tree(
-    runs: Sequence[ComparedRun],
-    graphs: Sequence[CallGraph],
-    joined: _Joined,
-) -> tuple[NamedForest, list[StackRun]]:
-    """Put the stacks with a hit below their processes, and give each hit its row."""
-    size = len(joined.forest) + 1
-    keys = []
-    for graph, row, numbers in zip(graphs, joined.rows, joined.of_process, strict=True):
-        process = numbers.take(graph.profile.hits.process_index)
-        found = np.append(row, -1).take(graph.row_of_hit)
-        keys.append(np.where(found >= 0, process * size + found, -1))
-    every = np.concatenate(keys)
-    distinct, leaf = np.unique(every[every >= 0], return_inverse=True)
-    tree = thread_forest(joined.forest, joined.frames, distinct // size, distinct % size)
-    count = np.concatenate([graph.profile.hits.count for graph in graphs])[every >= 0]
-    hits = np.bincount(leaf, count, len(distinct)).astype(np.int64)
-    tree = in_preorder(tree, joined.rank)
-    tree = pruned(tree, subtree_ranges(tree)[1], hits, _MOST_ROWS)
-    row_of_leaf = np.append(tree.row_of_stack, -1)
-    stacks = []
-    for run, graph, key in zip(runs, graphs, keys, strict=True):
-        place = np.where(key >= 0, np.searchsorted(distinct, key), len(distinct))
-        stacks.append(StackRun(_run_of(run, graph), row_of_leaf.take(place)))
-    return tree, stacks
-
-
 def _run_of(run: ComparedRun, graph: CallGraph) -> ComparedRun:
-    """Return the recording with its hits told apart by stack."""
+    """Return the recording with its hits separated by stack."""
     design, counts = sampling_design(graph.profile, run.event_index), graph.row_of_hit >= 0
     return replace(
         run,

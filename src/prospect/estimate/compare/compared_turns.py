@@ -1,4 +1,4 @@
-"""Two accounts of wall time or of turns → what made a command, or its turns, faster or slower.
+"""Two accounts of wall time or of turns → the parts that made them longer or shorter.
 
 Wall time: each side is the mean of its recordings. Rows are those of all programs together: a
 change of a wait for the disk is one row, whichever program waited.
@@ -39,9 +39,9 @@ class PartChange(NamedTuple):
         state, program, what: as in `TurnRow`, or in `WallRow` of all programs together.
         thread: as in `TurnRow`; "" for wall time.
         ended_by: as in `WallRow`; "" for turns.
-        a, b: seconds on both sides, of turns seconds a turn; 0 without such a part.
-        half_width_s: half of the 95 % interval of their difference, from samples; 0.0 for what is
-            exact.
+        a, b: seconds on both sides, for turns seconds a turn; 0 without such a part.
+        half_width_s: half of the 95 % interval of their difference, from samples; 0.0 for exact
+            times.
     """
 
     state: str
@@ -71,7 +71,6 @@ class TurnChange(NamedTuple):
     """Turns of a program and kind on both sides.
 
     Attributes:
-        program, kind: as in `KindOfTurns`.
         a, b: mean seconds of a turn.
         half_width_s: half of the 95 % interval of their difference, if turns are independent.
         parts: the largest changes first; they add up to the change of the mean.
@@ -114,7 +113,7 @@ def _by_kind(accounts: Iterable[TurnAccount]) -> dict[tuple[str, str], list[Kind
 
 
 class _Mean(NamedTuple):
-    """The turns of one side: how many, the mean of their lengths, and its variance."""
+    """The turns of one side: their number, the mean of their lengths, and its variance."""
 
     turns: int
     seconds: float
@@ -190,7 +189,7 @@ def account_of(profile: Profile) -> WallAccount | None:
 
 
 def accounted(profile: Profile) -> tuple[CompleteProfile, ProfileByFunction, int]:
-    """Return what accounts are made of: a profile, its functions, and its event that has time."""
+    """Return the arguments of accounts: a profile, its functions, and its timed event."""
     whole = complete(profile)
     event = next((at for at, one in enumerate(whole.run.events) if event_has_time(one)), 0)
     return whole, by_function(replace(whole, waits=None)), event

@@ -1,6 +1,6 @@
 """The result of a comparison: every format shows these figures and computes none.
 
-docs/diff.md says what they mean and what they claim. `compared_sides` makes them.
+docs/diff.md explains them. `compared_sides` makes them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class CompareOptions(Record):
-    """The choices of a person about a comparison.
+    """The options of a comparison.
 
     Attributes:
         scope: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
-        per: `--per`: "run", "second", a count of work; "" for what suits the recordings.
+        per: `--per`: "run", "second", a count of work; "" for the default of the recordings.
         fdr: `--fdr`: how many of the rows marked significant may be wrong, 0 to 1.
         run_variation: `--run-variation`: how much a row differs from run to run, as a part of its
             time, if no side has several recordings.
         fail_if: `--fail-if`: a condition to judge, "" for none.
         stacks: whether call stacks are compared too, for the formats that show them.
-        inclusive: whether functions are compared with all that they call too, where every recording
+        inclusive: whether functions are compared with all that they call too, if every recording
             has callers in user space.
     """
 
@@ -45,7 +45,7 @@ class CompareOptions(Record):
 
 
 class ComparedRecording(Record):
-    """One recording of a side: its facts, and of what is compared the hits, seconds and work."""
+    """One recording of a side, with the hits, seconds and work of its compared part."""
 
     run: RunInfo
     hits: int
@@ -58,19 +58,18 @@ class Comparison(Record):
     """Every figure of a comparison.
 
     Attributes:
-        options: what was asked for; `scope` is what is shown.
+        options: of the user; `scope` is the one shown.
         before, after: the recordings of A and of B.
-        total: one row, of everything compared; not among the rows tested together.
+        total: one row, of everything compared, tested by itself.
         modes: the same by mode.
-        processes, objects, functions: the rows, all of them; each table adds up to the total.
+        processes, objects, functions: all rows; each table adds up to the total.
         tested: how many rows were tested together.
-        load_allowance: the part of an assumed variation that is for other load, of A and of B.
-        verdict: the condition's; None if none was given.
-        stacks: the call stacks of both sides; None if they were not asked for.
-        inclusive: functions with all that they call, their own family of tests; None if they
-            were not asked for, or a recording has no callers.
-        wall: what made the command's wall time longer or shorter; None unless all recordings have
-            switches.
+        load_allowance: the part of an assumed variation for other load, of A and of B.
+        verdict: None without a condition.
+        stacks: the call stacks of both sides; None if not requested.
+        inclusive: functions with all that they call, their own family of tests; None if not
+            requested, or if a recording has no callers.
+        wall: changes of the command's wall time; None unless all recordings have switches.
         unnamed: the samples without names; None if they are few.
     """
 

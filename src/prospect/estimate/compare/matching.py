@@ -1,7 +1,7 @@
 """Rows that mean the same in every recording: processes, objects and functions by mode.
 
-Process ids never matter. Names are matched without what differs from run to run or from build to
-build: process and CPU numbers, a compiler's clones, versions of libraries.
+Process ids never matter. Names are matched without the parts that differ from run to run or from
+build to build: process and CPU numbers, a compiler's clones, versions of libraries.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 # kworker/u8:3-events_unbound is one of a pool; ksoftirqd/1 is one a CPU.
 _KTHREAD_NUMBER = re.compile(r"(?<=^kworker)/.*|/\d+$", re.DOTALL)
-# foo.isra.0 is foo as the compiler chose to build it this time, foo.cold the part rarely run. Some
-# demanglers write it as foo() [clone .isra.0]. Assembly of Go is foo.abi0 in the symbol table, and
-# foo in Go's own, which names it if the program is stripped.
+# foo.isra.0 is foo as this compilation built it, foo.cold its rarely executed part. Some demanglers
+# write foo() [clone .isra.0]. Assembly of Go is foo.abi0 in the symbol table, and foo in Go's own,
+# which names it if the program is stripped.
 _CLONES = frozenset(
     {"constprop", "isra", "part", "cold", "lto_priv", "llvm", "localalias", "specialized", "abi0"}
 )
@@ -58,7 +58,7 @@ Kind = Literal["total", "mode", "process", "object", "function", "inclusive"]
 
 
 class ObjectName(NamedTuple):
-    """An object as a recording has it; `build_id` is empty if unknown."""
+    """An object of a recording; `build_id` is empty if unknown."""
 
     kind: int
     path: str
@@ -66,12 +66,12 @@ class ObjectName(NamedTuple):
 
 
 def process_name(name: str, *, is_kernel_thread: bool) -> str:
-    """Return the name that a process is matched by."""
+    """Return the name for matching a process."""
     return _KTHREAD_NUMBER.sub("", name) if is_kernel_thread else name
 
 
 def function_name(name: str) -> str:
-    """Return the name that a function is matched by; "" for hits without a name."""
+    """Return the name for matching a function; "" for hits without a name."""
     end = len(name)
     while (begin := _clone_begin(name, end)) < end:
         end = begin
@@ -79,9 +79,10 @@ def function_name(name: str) -> str:
 
 
 def _clone_begin(name: str, end: int) -> int:
-    """Return where what says of a clone that it is one begins, of what ends there; else `end`.
+    """Return where a clone's suffix that ends at `end` begins; else `end`.
 
-    From the end of a name, which a file may make long: a pattern would try each place in it.
+    It reads from the end, because a file may make a name long, and a pattern would try each place
+    in it.
     """
     if name.endswith("]", 0, end):
         begin = name.find(_DEMANGLED_CLONE, name.rfind("]", 0, end - 1) + 1, end)
@@ -98,12 +99,12 @@ def _clone_begin(name: str, end: int) -> int:
 
 
 def object_name(kind: int, path: str, build_id: str) -> ObjectName:
-    """Return what an object is matched by."""
+    """Return the name for matching an object."""
     if kind in _WHOLE_KINDS:
         return ObjectName(kind, _WHOLE_KINDS[kind], "")
     path = path.removesuffix(_DELETED)
     if kind == KIND_MODULE:
-        # A path where the module's file was found, else the name in brackets.
+        # A path if the module's file was found, else the name in brackets.
         stem = _MODULE_SUFFIX.sub("", _base(path).strip("[]")).replace("-", "_")
         return ObjectName(kind, f"[{stem}]", "")
     return ObjectName(kind, path, build_id)
@@ -171,7 +172,7 @@ class _Groups:
 
 
 def _join_one_sided(groups: _Groups, sides: tuple[set[ObjectName], ...], key: _Key) -> None:
-    """Join objects of equal key where each is on one side only, and some are on either."""
+    """Join objects of equal key that are each on one side only, if there are some on either."""
     present = [{groups.find(name) for name in side} for side in sides]
     found: dict[object, list[tuple[int, ObjectName]]] = {}
     for number, side in enumerate(sides):
@@ -191,17 +192,14 @@ def _labels(groups: _Groups, sides: tuple[set[ObjectName], ...]) -> dict[ObjectN
             members.setdefault(groups.find(name), (set(), set()))[number].add(name.path)
     labels: dict[object, str] = {}
     taken: set[str] = set()
-    for group, (before, after) in sorted(members.items(), key=lambda item: _paths(item[1])):
+    by_paths = sorted(members.items(), key=lambda item: sorted(item[1][0] | item[1][1]))
+    for group, (before, after) in by_paths:
         label = _label(before, after)
         if label in taken:
             label = min(before | after)
         taken.add(label)
         labels[group] = label
     return {name: labels[groups.find(name)] for side in sides for name in side}
-
-
-def _paths(sides: tuple[set[str], set[str]]) -> list[str]:
-    return sorted(sides[0] | sides[1])
 
 
 def _label(before: set[str], after: set[str]) -> str:
@@ -218,7 +216,7 @@ class MatchedRows(Record):
     """The rows of one table over all recordings.
 
     Attributes:
-        name: the process, object or function; "" for a function without a name.
+        name: "" for a function without a name.
         object: the function's object; "" for other kinds.
         mode: i64[r] MODE_*; 0 in the one row of "total".
         row_of_hit: of each recording, i64[h] the row of each hit, -1 for hits not compared.
@@ -243,7 +241,7 @@ class Labels(NamedTuple):
 
 
 def label_runs(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> list[Labels]:
-    """Label every recording's processes, objects and functions: the same get the same label.
+    """Label every recording's processes, objects and functions: equal ones get the same label.
 
     Returns:
         One `Labels` a recording: those of `before`, then those of `after`.
@@ -274,7 +272,7 @@ def label_runs(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> l
 
 
 def matched_rows(kind: Kind, runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> MatchedRows:
-    """Give every compared hit of every recording its row of one table."""
+    """Return the row in one table of every compared hit of every recording."""
     numbers: dict[tuple[str, str], int] = {}
     keys = []
     for run, label in zip(runs, labels, strict=True):
@@ -308,14 +306,12 @@ def matched_rows(kind: Kind, runs: Sequence[ComparedRun], labels: Sequence[Label
 def named_row(
     kind: str, name: str, runs: Sequence[ComparedRun], labels: Sequence[Labels]
 ) -> MatchedRows | None:
-    """Return a table of one row: all compared hits of what is called `name`; None without a hit.
+    """Return a table of one row: all compared hits of a name; None without a hit.
 
     Args:
         kind: "process", "object", "function", or "" for the first of these that has such a name.
-        name: as it is in the tables; of an object its base name will do, and of what was
-            renamed either name.
-        runs: the compared parts of all recordings.
-        labels: of the same recordings.
+        name: as it is in the tables; for an object also its base name, and for a renamed one either
+            name.
     """
     kinds: tuple[Kind, ...] = ("process", "object", "function")
     for candidate in kinds:
@@ -344,7 +340,7 @@ def _names(kind: Kind, labels: Labels) -> list[tuple[str, str]]:
 
 
 def _index_of_hits(kind: Kind, run: ComparedRun) -> NDArray[np.int64]:
-    """Return i64[h]: each hit's row in the table that labels of this kind are of."""
+    """Return i64[h]: each hit's row in the table with labels of this kind."""
     hits, profile = run.profile.hits, run.profile
     if kind in ("total", "mode"):
         return np.zeros(len(hits), np.int64)
@@ -381,7 +377,7 @@ def _objects(run: ComparedRun) -> list[ObjectName]:
 def _compared_objects(run: ComparedRun) -> list[ObjectName]:
     """Return the objects that have a compared hit: only those are matched.
 
-    Other processes may have run, on one side only, an object that the other side compares.
+    On one side only, other processes may have run an object that the other side compares.
     """
     names = _objects(run)
     rows = np.unique(_index_of_hits("object", run)[run.counts])
@@ -389,13 +385,13 @@ def _compared_objects(run: ComparedRun) -> list[ObjectName]:
 
 
 def _command(run: ComparedRun) -> str:
-    """Return the name of the last program image that COMMAND ran, "" if none is known."""
+    """Return the name of the last program image that COMMAND ran, "" if unknown."""
     rows = np.flatnonzero(run.profile.processes.is_command)
     return run.profile.processes.name[int(rows[-1])] if len(rows) else ""
 
 
 def _program(run: ComparedRun) -> str:
-    """Return the base name of COMMAND's program where an object is called so, else ""."""
+    """Return the base name of COMMAND's program if an object has that name, else ""."""
     words = run.profile.run.command
     base = os.path.basename(words[0]) if words else ""  # noqa: PTH119 - a recorded name
     objects = run.profile.objects
@@ -405,7 +401,7 @@ def _program(run: ComparedRun) -> str:
 
 
 def _renamed(sides: Sequence[set[str]]) -> tuple[str, str]:
-    """Return both sides' names where each has one and they differ, else two empty ones."""
+    """Return both sides' names if each has one and they differ, else two empty ones."""
     before, after = sides
     if len(before) == len(after) == 1 and all(before | after) and before != after:
         return next(iter(before)), next(iter(after))

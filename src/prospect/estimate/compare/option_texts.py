@@ -1,9 +1,8 @@
-"""The texts of `--per` and `--fail-if` → what they mean; docs/diff.md defines them.
+"""The texts of `--per` and `--fail-if` → their meaning; docs/diff.md defines them.
 
-`--per` gives the unit that a comparison is per: a run, a second of wall time, or a unit of work
-done. `--fail-if` gives a condition on a change, for a machine that must say yes or no: ``slower by
-3% at 95%`` and its like. The command line checks both before numpy is loaded, so nothing heavy is
-imported.
+`--per` is the unit of times: a run, a second of wall time, or a unit of work. `--fail-if` is a
+condition on a change, for automatic tests: ``slower by 3% at 95%`` and the like. The command line
+checks both before numpy is loaded, so this imports no slow modules.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class Work(Record):
 
     Attributes:
         kind: "run", "second" or "count"; "default" until the recordings are known.
-        unit: what one of it is called.
-        before, after: how many each recording of a side did; one number is for all of them.
+        unit: its name.
+        before, after: units of each recording of a side; one number is for all of them.
     """
 
     kind: Literal["default", "run", "second", "count"]
@@ -53,7 +52,7 @@ PER_SECOND = Work("second", "second")
 
 
 def parse_work(text: str) -> Work:
-    """Understand `--per`; "" leaves the choice to the recordings.
+    """Parse `--per`; "" leaves the choice to the recordings.
 
     Raises:
         UsageError: it is none of the forms.
@@ -80,9 +79,9 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def chosen_work(work: Work, *, is_of_runs: bool) -> Work:
-    """Return `work`, or what suits the recordings if nothing was asked for.
+    """Return `work`, or the unit that suits the recordings if none was given.
 
-    A run of the command is a unit of work; what a system does meanwhile goes on with time.
+    For a command that is a run; for a system, a second.
     """
     if work.kind != "default":
         return work
@@ -90,15 +89,14 @@ def chosen_work(work: Work, *, is_of_runs: bool) -> Work:
 
 
 class Condition(Record):
-    """`--fail-if`, understood.
+    """A parsed `--fail-if`.
 
     Attributes:
         direction: "slower" is more time in B than in A.
         limit: the change that is still allowed, as a part of A's time.
-        confidence: how sure the answer must be, 0.5 to 1.
-        kind: what `name` is of, "" for whichever has it: a process, else an object, else a
-            function.
-        name: what it is about, "" for everything that is compared.
+        confidence: of the answer, 0.5 to 1.
+        kind: of `name`, "" for the first that has it: a process, an object, a function.
+        name: "" for everything that is compared.
     """
 
     text: str
@@ -110,7 +108,7 @@ class Condition(Record):
 
 
 def parse_condition(text: str) -> Condition | None:
-    """Understand `--fail-if`; None for "".
+    """Parse `--fail-if`; None for "".
 
     Raises:
         UsageError: it is not of that form.

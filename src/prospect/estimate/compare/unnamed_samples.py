@@ -1,4 +1,4 @@
-"""The parts of both sides of a comparison that have no names, and why."""
+"""The shares of both sides of a comparison without names, and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_run import ComparedRun
 
-# A smaller part is not worth a note.
+# A smaller share gets no note.
 _LEAST_UNNAMED = 0.05
 
 
@@ -23,8 +23,8 @@ class UnnamedSamples(Record):
     """The compared samples that have no names.
 
     Attributes:
-        shares: the parts of A and of B, 0 to 1.
-        source: the reason that most of them have.
+        shares: of A and of B, 0 to 1.
+        source: the most frequent reason.
     """
 
     shares: tuple[float, float]
@@ -32,12 +32,12 @@ class UnnamedSamples(Record):
 
     @property
     def in_short(self) -> str:
-        """The larger part and the remedy, for one line."""
+        """The larger share and the remedy, for one line."""
         return f"up to {max(self.shares):.0%} unnamed ({IN_SHORT[self.source]})"
 
     @property
     def note(self) -> str:
-        """Both parts and the remedy, a sentence."""
+        """Both shares and the remedy, a sentence."""
         before, after = self.shares
         return (
             f"{before:.0%} of the samples in A and {after:.0%} in B have no name"
@@ -46,11 +46,9 @@ class UnnamedSamples(Record):
 
 
 def unnamed_samples(before: int, runs: Sequence[ComparedRun]) -> UnnamedSamples | None:
-    """Return what has no names; None if a small part of each side has none.
+    """Return the samples without names; None if they are a small share of each side.
 
-    Args:
-        before: how many of `runs` are of A.
-        runs: those of A, then those of B.
+    The first `before` of `runs` are of A, the others of B.
     """
     size = max(NameSource) + 1
     hits = np.zeros((2, size))
@@ -68,7 +66,7 @@ def unnamed_samples(before: int, runs: Sequence[ComparedRun]) -> UnnamedSamples 
 
 
 def unnamed_notes(unnamed: UnnamedSamples | None, runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield notes on samples without names, and on the files that were replaced."""
+    """Yield notes on samples without names, and on replaced files."""
     if unnamed is None:
         return
     yield unnamed.note

@@ -1,13 +1,12 @@
-"""How much runs of the same program differ, beyond what sampling explains.
+"""How much runs of the same program differ, beyond sampling errors.
 
-Two things make runs differ: what is common to all rows of a run (the machine's speed, other load)
-and what is each row's own (layout of memory, caches, chance). The first is seen once a run, however
-many rows there are, and keeps its few degrees of freedom. The second is seen once a row and run, so
-rows lend each other the degrees of freedom that few recordings lack (`lent_freedom`). A `Spread` is
-how far the mean of each side may be from what endless runs would have: never less than the sampling
-error.
+Runs differ by factors common to all rows of a run (the machine's speed, other load) and by each
+row's own (layout of memory, caches, chance). The first is seen once a run, however many rows there
+are, and has few degrees of freedom. The second is seen once a row and run, so rows lend each other
+the degrees of freedom that few recordings lack (`lent_freedom`). A `Spread` is the deviation of
+each side's mean from that of endless runs: never less than the sampling error.
 Source: Smyth, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3 (2004),
-for rows that lend each other and for drawing a row's variance towards the expected one, section 6.2
+for rows that lend each other and for shrinking a row's variance to the expected one, section 6.2
 and its appendix for the degrees of freedom; Lund et al., same journal 11 (2012), for a factor over
 a trend of the mean, which is here the sampling error and a share of the row's time; Welch,
 Biometrika 34 (1947), for two sides of unequal variance.
@@ -16,7 +15,7 @@ Biometrika 34 (1947), for two sides of unequal variance.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,30 +28,30 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS = 5
 _TRIGAMMA_BISECTIONS = 50
-# A ratio of 0, as of rows that happen to be equal, has no logarithm.
+# Added to ratios: equal rows have a ratio of 0, without a logarithm.
 _LEAST_RATIO = 1e-6
 
-# How sure the assumed variation is: as if it had been seen in so many runs more than one.
+# Degrees of freedom of the assumed variation.
 ASSUMED_DF = 8.0
-_LEAST_HITS = 10  # a recording and row; with fewer, sampling is all there is to see
+_LEAST_HITS = 10  # a recording and row; with fewer, the sampling error hides the variation
 _ROUNDS = 3
 _NO_VARIANCE = 1e-300  # of recordings without a hit
 _BISECTIONS = 30
 
 
 def lent_freedom(ratios: Sequence[NDArray[np.float64]], freedoms: Sequence[int]) -> float:
-    """Return the degrees of freedom that rows lend each other: more the more alike they vary.
+    """Return the degrees of freedom that rows lend each other: more if they vary alike.
 
-    Never more than the rows were seen with; 0 if there are too few rows to say.
+    Never more than the rows were seen with; 0 with too few rows.
 
     Args:
         ratios: of each group, f64[r] variance seen over variance expected.
-        freedoms: of each group, the degrees of freedom that each of its ratios has.
+        freedoms: of each group, the degrees of freedom of each of its ratios.
     """
     rows = len(ratios[0])
     if rows < _FEWEST_ROWS:
         return 0.0
-    # The logarithm of a variance varies by trigamma(d / 2); what is more is rows' own.
+    # The logarithm of a variance varies by trigamma(d / 2); the rest is rows' own.
     excess = [
         float(np.log(ratio + _LEAST_RATIO).var(ddof=1)) - trigamma(freedom / 2.0)
         for ratio, freedom in zip(ratios, freedoms, strict=True)
@@ -103,11 +102,11 @@ class Variation(Record):
     """How runs differ; standard deviations as parts of a row's time.
 
     Attributes:
-        assumed: neither side has several recordings: `common` is assumed, of each row by itself.
-        common: of what all rows of a run share, of each side.
+        assumed: neither side has several recordings: `common` is assumed, for each row by itself.
+        common: common to all rows of a run, of each side.
         common_df: degrees of freedom of each.
-        row: of what is a row's own.
-        row_df: how many degrees of freedom rows lend each other; infinite if none are needed.
+        row: of each row's own.
+        row_df: degrees of freedom that rows lend each other; infinite if none are needed.
         factors: f64[n] how much more than its side's mean each recording took, in all rows alike.
     """
 
@@ -125,7 +124,7 @@ def side_means(values: NDArray[np.float64], before: int) -> NDArray[np.float64]:
 
 
 def spread_over(means: NDArray[np.float64], before: int, count: int) -> NDArray[np.float64]:
-    """Return f64[r, n]: each recording's column is the mean of its side."""
+    """Return f64[r, n]: the mean of its side for each recording."""
     return means.take([0] * before + [1] * (count - before), axis=1)
 
 
@@ -153,7 +152,7 @@ def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Varia
         row_variance = _row_variance(well_hit, factors, before)
     squares = [float((part**2).sum()) for part in (factors[:before], factors[before:])]
     common = [square / df if df else math.nan for square, df in zip(squares, freedom, strict=True)]
-    # A single recording is taken to be as the other side's are.
+    # A single recording is assumed to vary as the other side's do.
     first, second = (common[0] if freedom[0] else common[1], common[1] if freedom[1] else common[0])
     return Variation(
         assumed=False,
@@ -168,22 +167,18 @@ def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Varia
 
 
 def _well_hit(rows: Rows) -> Rows:
-    """Return the rows that have hits enough to show more than sampling; else their sum."""
+    """Return the rows with enough hits to show more than sampling errors; else their sum."""
     chosen = (rows.hits >= _LEAST_HITS).all(axis=1)
+    columns: tuple[Any, ...] = rows
     if chosen.any():
-        return Rows(rows.hits[chosen], rows.values[chosen], rows.sampling[chosen], rows.own[chosen])
-    return Rows(
-        rows.hits.sum(axis=0, keepdims=True),
-        rows.values.sum(axis=0, keepdims=True),
-        rows.sampling.sum(axis=0, keepdims=True),
-        rows.own.sum(axis=0, keepdims=True),
-    )
+        return Rows(*(column[chosen] for column in columns))
+    return Rows(*(column.sum(axis=0, keepdims=True) for column in columns))
 
 
 def _factors(rows: Rows, before: int, row_variance: float) -> NDArray[np.float64]:
-    """Return f64[n]: by how much all rows of a recording deviate alike, as the rows' average.
+    """Return f64[n]: the common deviation of all rows of a recording, as their average.
 
-    Rows weigh by how precisely they show it; `row_variance` keeps a big row from being all of it.
+    Rows are weighted by their precision; `row_variance` keeps a big row from dominating.
     """
     count = rows.values.shape[1]
     factors = np.zeros(count)
@@ -220,7 +215,7 @@ def _row_variance(rows: Rows, factors: NDArray[np.float64], before: int) -> floa
     square = ((rows.values - mean * (1.0 + factors)) ** 2 / np.maximum(freedom, 1.0))[:, repeated]
     own, mean_square = np.maximum(rows.own[:, repeated], _NO_VARIANCE), mean[:, repeated] ** 2
     sides = (before > 1) + (columns - before > 1)
-    # The common factor has taken one row's worth of variation away.
+    # The common factor has removed one row's worth of variation.
     expected = float((count - 1) * sides)
 
     def excess(row_variance: float) -> float:
@@ -270,7 +265,7 @@ def spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
     factors = [_moderated(residual[:, side], expected[:, side], variation.row_df) for side in sides]
     for number, side in enumerate(sides):
         columns = expected[:, side].shape[1]
-        # A single recording is taken to be as the other side's are.
+        # A single recording is assumed to vary as the other side's do.
         factor, freedom = factors[number] if columns > 1 else factors[1 - number]
         row = np.maximum(factor[:, None] * expected[:, side], rows.sampling[:, side])
         spread.row[:, number] = row.sum(axis=1) / columns**2
@@ -283,7 +278,7 @@ def spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
 def own_spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
     """Return the same for rows that were chosen beforehand, such as the total: by their own runs.
 
-    Nothing is borrowed from other rows: the plain test of Welch, never below sampling's error.
+    This is the plain test of Welch, without other rows, never below the sampling error.
     """
     if variation.assumed:
         return spread_of(rows, before, variation)
@@ -294,13 +289,13 @@ def own_spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
     sides = (slice(0, before), slice(before, count))
     for number, side in enumerate(sides):
         columns = rows.values[:, side].shape[1]
-        told_by, scale = number, np.ones(len(means))
-        if columns == 1:  # taken to vary as the other side does, as a part of its time
-            told_by = 1 - number
+        shown_by, scale = number, np.ones(len(means))
+        if columns == 1:  # assumed to vary as the other side does, as a part of its time
+            shown_by = 1 - number
             scale = np.divide(
-                means[:, number], means[:, told_by], out=scale, where=means[:, told_by] > 0
+                means[:, number], means[:, shown_by], out=scale, where=means[:, shown_by] > 0
             )
-        seen = rows.values[:, sides[told_by]]
+        seen = rows.values[:, sides[shown_by]]
         sampling = rows.sampling[:, side].mean(axis=1)
         row[:, number] = np.maximum(scale**2 * seen.var(axis=1, ddof=1), sampling) / columns
         row_df[:, number] = seen.shape[1] - 1
@@ -311,7 +306,7 @@ def own_spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
 def _moderated(
     residual: NDArray[np.float64], expected: NDArray[np.float64], lent_df: float
 ) -> tuple[NDArray[np.float64], float]:
-    """Return f64[r]: how much more than expected rows vary, drawn towards 1; and its degrees."""
+    """Return f64[r]: how much more than expected rows vary, shrunk to 1; and its degrees."""
     freedom = residual.shape[1] - 1
     if math.isinf(lent_df) or not freedom:
         return np.ones(len(residual)), math.inf

@@ -1,7 +1,7 @@
 """Error bars of calls: of functions with all that they call, and of the rows of trees.
 
-They are half widths of the 95 % intervals, as in `error_bars`. A function's hits and those of what
-it calls are one set of hits; the rows of one depth of a tree are sets that have no hit in common,
+They are half widths of the 95 % intervals, as in `error_bars`. A function's hits and those of its
+callees are one set of hits. The rows of one depth of a tree are sets that have no hit in common,
 and are estimated at once.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class CallEstimates(Record):
-    """Half widths in seconds, f64; NaN if nothing is known.
+    """Half widths in seconds, f64; NaN if unknown.
 
     Attributes:
         total_s, self_s: [n] of the rows of `EventCalls.hottest`.
@@ -58,7 +58,7 @@ def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
 
 
 def tree_half_widths(graph: CallGraph, tree: CallTree) -> NDArray[np.float64]:
-    """Estimate the error of the rows of one tree, f64[r]; NaN if nothing is known."""
+    """Estimate the error of the rows of one tree, f64[r]; NaN if unknown."""
     if graph.event.is_waiting or not len(tree):
         return np.full(len(tree), np.nan)
     design = sampling_design(graph.profile, graph.event_index)
@@ -78,7 +78,7 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
     own = rank.take(frames)
     sets = hits_of_frames(graph, event.hottest)
     trees = [tree for tree in (event.callees, event.callers) if tree]
-    # All that is estimated here tells apart far fewer sets of hits than there are hits.
+    # These tables separate far fewer sets of hits than there are hits.
     tables = (own, *(one - np.int32(1) for one in sets), *map(_deepest_rows, trees))
     parts = parts_of(design, tables)
     return CallEstimates(
@@ -98,7 +98,7 @@ def _unknown(event: EventCalls) -> CallEstimates:
 
 
 def _deepest_rows(tree: CallTree) -> NDArray[np.int32]:
-    """Return the deepest row that each hit is in, which tells all above; i32[h], -1 for none."""
+    """Return the deepest row of each hit, which determines all above; i32[h], -1 for none."""
     deepest = tree.rows_at_depth[0].astype(np.int32)
     for row_of_hit in tree.rows_at_depth[1:]:
         np.copyto(deepest, row_of_hit, where=row_of_hit >= 0, casting="same_kind")

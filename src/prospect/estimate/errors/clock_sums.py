@@ -1,11 +1,11 @@
 """How far the clocks of a bank disagree about a row: over the whole run, and in blocks of it.
 
-Each clock alone covers all the time, so that K clocks are K estimates of the same thing, and the
+Each clock alone covers all the time, so that K clocks are K estimates of the same time, and the
 variance of their mean is that of the K sums by K. The stretches of time in which clocks ran are cut
-into `Blocks` of several lengths, each of which gives a variance. A block's ends cut a row's stays
-short, which would add disagreement if there is no error: but where the ends are within each
-clock's period is known, and so is what was running there. The remaining disagreement is about when
-the row came and went in between, without bias at any length of block.
+into `Blocks` of several lengths, each of which gives a variance. A block's ends cut a row's stays,
+which would add disagreement without an error: but the position of the ends within each clock's
+period is known, and so is the row that ran there. The remaining disagreement is about when the row
+came and went in between, without bias at any length of block.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 _MOST_LEVELS = 3
 _PERIODS_A_BLOCK = 16
-# Cells of hits, stretches, blocks and clocks: more than that are not kept by hit.
+# Limits for cells of hits, stretches, blocks and clocks that are kept by hit.
 _MOST_CELLS = 1 << 22
 _LEAST_CELLS = 1 << 16
 
-# Numbers kept at once; a partition with more pairs of row and CPU gets fewer blocks.
+# Sums in memory; a partition with more pairs of row and CPU gets fewer blocks.
 _MOST_SUMS = 1 << 23
 _LARGEST_TABLE = 1 << 26
 _SUMS_AT_ONCE = 1 << 15
 
 
 class Blocks(Record):
-    """Stretches cut into 4^levels equal blocks, and each again into one block in fours.
+    """Stretches cut into 4^levels equal blocks, which are joined in fours up to the whole stretch.
 
     Attributes:
         levels: how often blocks are joined in fours until a stretch is one block.
         start: i64[s + 1] where each stretch's samples begin, in the order in which they were due.
-        hit_index: i32[n] what they hit.
+        hit_index: i32[n] their hits.
         slot: u8 or wider [n] of each sample: its block within its stretch, times K, plus its clock.
         sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
             than it does on average: from -T/2 just before a tick to T/2 just after.
-        before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
+        before, after: i32[s, b + 1] the last hit before and the first after each end, -1 for none.
         hits: i32[h, s, b * K] samples of each hit, by stretch and slot; None if that would be
-            larger than what it is counted from.
+            larger than the samples.
     """
 
     levels: int
@@ -63,9 +63,9 @@ class Blocks(Record):
 
 
 def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int) -> Blocks:
-    """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64.
+    """Cut each stretch into blocks, at most 64, with at least 16 periods of a clock in each.
 
-    `of_sample` is the i32 hit of each of the profile's samples, -1 for those not asked for.
+    `of_sample` is the i32 hit of each of the profile's samples, -1 for none.
     """
     periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
     levels = 0
@@ -123,21 +123,21 @@ def _hits_by_slot(
 def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each clock's first tick at or after each end of a block, f64[s, b + 1, K].
 
-    It is on the grid of the clock's last sample before that end: grids move where the kernel
+    It is on the grid of the clock's last sample before that end: grids move when the kernel
     restarts its timers.
     """
     own, period_ns = ticks.own, ticks.period_ns
     base_ns = np.repeat(own.first_ns[:, None, :], ends_ns.shape[1], axis=1)
-    is_behind = np.zeros(base_ns.shape, np.bool_)
+    has_sample = np.zeros(base_ns.shape, np.bool_)
     for stretch, clock in np.argwhere(own.end > own.begin).tolist():
         due_ns = own.line_ns[own.begin[stretch, clock] : own.end[stretch, clock]]
         begin_ns = ticks.begin_ns[stretch]
         before = np.searchsorted(due_ns, begin_ns + ends_ns[stretch])
         at = np.flatnonzero(before)
         base_ns[stretch, at, clock] = due_ns.take(before[at] - 1) - begin_ns
-        is_behind[stretch, at, clock] = True
+        has_sample[stretch, at, clock] = True
     steps = np.ceil((ends_ns[:, :, None] - base_ns) / period_ns)
-    return base_ns + np.where(is_behind, steps, np.maximum(steps, 0.0)) * period_ns
+    return base_ns + np.where(has_sample, steps, np.maximum(steps, 0.0)) * period_ns
 
 
 def _around(
@@ -146,7 +146,7 @@ def _around(
     sizes: NDArray[np.int64],
     ends_ns: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return what was hit around each end of a block; nothing, if not within a period of it.
+    """Return the hits around each end of a block, if within a period of it.
 
     `sizes` i64[s, b] is how many samples are in each block; `ends_ns` f64[s, b + 1] counts from the
     stretch's beginning.
@@ -165,13 +165,13 @@ def _around(
         return np.where(inside & is_near, hit_index.take(place), np.int32(-1))
 
     before_hit, after_hit = hit(after - 1), hit(after)
-    # Outside the stretch nothing is known but what is just inside.
+    # Outside the stretch, the hits just inside are assumed.
     before_hit[:, 0], after_hit[:, -1] = after_hit[:, 0], before_hit[:, -1]
     return before_hit, after_hit
 
 
 class Cells(NamedTuple):
-    """Samples by hit, stretch and slot, or what is counted of them.
+    """Samples by hit, stretch and slot, or counts of them.
 
     Attributes:
         hit: i32[c] the hits, or parts of them.
@@ -187,7 +187,7 @@ class Cells(NamedTuple):
 
 
 class Disagreement(Record):
-    """The variance of each row's time, as the clocks disagree in blocks of one length.
+    """The variance of each row's time, from the clocks' disagreement in blocks of one length.
 
     `variance` f64[r] in ns²; `freedom` f64[r], its degrees of freedom.
     Source: Satterthwaite, Biometrics Bulletin 2 (1946), for the degrees of freedom of a sum.
@@ -203,7 +203,7 @@ class ClockSums(Record):
     Attributes:
         row, stretch: i64[p] the pairs of a row and a stretch with a sample.
         hits: i64[p, K] samples of each.
-        bias_ns: f64[r] the known part of each row's error: what was cut off where the interval
+        bias_ns: f64[r] the known part of each row's error: cut off where the interval
             began and ended, while the row was running.
         by_level: from the whole stretch to the shortest blocks.
     """
@@ -219,7 +219,7 @@ def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], p
     """Count the samples of each part of the hits by stretch and slot."""
     stretches = len(ticks.count)
     slots = 4**blocks.levels * len(ticks.period_ns)
-    # Samples of no part are those of one before the first, and are left out in the end.
+    # Samples of no part have part 0, which is removed in the end.
     key_of_hit = (part_of_hit + 1).astype(np.uint64) * np.uint64(slots)
     keys = np.empty(len(blocks.hit_index), np.uint64)
     for part, stretch in stretch_parts(blocks.start):
@@ -276,7 +276,7 @@ def clock_sums(
 def _added_up(
     levels: int, of_hit: NDArray[np.int32], ticks: Ticks, row_of_hit: NDArray[np.int32]
 ) -> tuple[int, NDArray[np.int64], NDArray[np.integer]]:
-    """Add up what is counted by hit already; returns what `_counted` does."""
+    """Add up counts by hit; returns what `_counted` returns."""
     _, stretches, slots = of_hit.shape
     order = np.argsort(row_of_hit, kind="stable")
     order = order[np.count_nonzero(row_of_hit < 0) :]
@@ -297,7 +297,6 @@ def _counted(
     Args:
         shape: how often blocks are joined in fours, and how many clocks there are.
         row_of_hit: i32 the row of each of the cells' hits, -1 for none.
-        rows: how many rows there are.
 
     Returns:
         how often blocks are joined in fours, i64[p] the pairs of a row and a stretch with a sample,
@@ -305,7 +304,7 @@ def _counted(
     """
     most_levels, clocks = shape
     stretches = len(cells.start) - 1
-    # Samples of no row are those of a row before the first, and are left out in the end.
+    # Samples of no row have row 0, which is removed in the end.
     key_of_hit = (row_of_hit + 1).astype(np.int64) * stretches
     met = _Met((rows + 1) * stretches)
     for part, stretch in stretch_parts(cells.start):
@@ -330,7 +329,7 @@ def _counted(
 
 
 class _Met:
-    """The distinct ones of keys below `bound`: a table of all, or where that is too large a set."""
+    """The distinct keys below `bound`, in a table of all, or sorted if that is too large."""
 
     def __init__(self, bound: int) -> None:
         self._is_met = np.zeros(bound, np.bool_) if bound <= _LARGEST_TABLE else None
@@ -339,14 +338,13 @@ class _Met:
         self._place = np.empty(0, np.int64)
 
     def add(self, keys: NDArray[np.int64]) -> None:
-        """Take keys."""
         if self._is_met is not None:
             self._is_met[keys] = True
         else:
             self._parts.append(distinct(keys))
 
     def keys(self) -> NDArray[np.int64]:
-        """Return all keys that were taken, ascending; `place` works from then on."""
+        """Return all keys that were added, ascending; `place` works from then on."""
         if self._is_met is None:
             self._keys = distinct(np.concatenate([self._keys, *self._parts]))
         else:
@@ -356,7 +354,7 @@ class _Met:
         return self._keys
 
     def place(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which of the distinct ones each key is."""
+        """Return the number of each key among the distinct ones."""
         if self._is_met is None:
             return np.searchsorted(self._keys, keys)
         return self._place.take(keys)
@@ -369,11 +367,11 @@ def _take_ends_out(
     row_of_hit: NDArray[np.int32],
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Take out of each block's sums what its ends put in; return what the outer ends did, f64[p].
+    """Remove the effect of a block's ends from its sums; return that of the outer ends, f64[p].
 
     The row that ran across an end has the sawtooth of each clock in the block before, and the
-    negative of it in the block after. If the hits on either side are of two rows, it is half
-    of one and half of the other.
+    negative of it in the block after. If the hits on either side are of two rows, each has half of
+    it.
     """
     stretches = len(blocks.before)
     sawtooth_ns = blocks.sawtooth_ns[:, ::coarser]
@@ -400,7 +398,7 @@ def _by_level(
     pairs, blocks, clocks = sums_ns.shape
     lengths = 1 + (blocks.bit_length() - 1) // 2
     variance, squares = np.empty((lengths, pairs)), np.empty((lengths, pairs))
-    # Some pairs at once, whose temporaries stay in the cache.
+    # Some pairs at once, so that temporaries stay in the cache.
     step = max(_SUMS_AT_ONCE // (blocks * clocks), 1)
     for first in range(0, pairs, step):
         part = slice(first, first + step)

@@ -1,7 +1,7 @@
-"""How the samples of an event were taken: all that error bars need, made once for all rows.
+"""How the samples of an event were taken: the data for error bars, made once for all rows.
 
-A `Design` says what a recording lacks (a grid, times, a second clock); estimates say what they
-assume instead.
+A `Design` shows which data a recording lacks (a grid, times, a second clock); estimates make
+assumptions instead.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from prospect.estimate.errors.local_error import (
     tick_sequence,
 )
 from prospect.estimate.errors.ticks import DueTicks, event_ticks
-from prospect.figures.modes import event_seconds
+from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import busy_of_run
 from prospect.figures.report.counters import lost_samples
 from prospect.profile.model import sampled
-from prospect.records import NamedTuple, Record
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile, SampleTable
     from prospect.profile.run_info import EventInfo
 
-# However much was lost, bars have an end.
+# Keeps bars finite.
 _MOST_LOST = 0.99
 
 
@@ -49,14 +49,14 @@ class Design(Record):
         seconds: f64[h] their time.
         of_hits, of_seconds: ticks and time that these are a sample of: those of the whole recording
             or machine if the profile is a part of it.
-        known_share: the part of the ticks that was not lost, over 0 to 1.
-        sequence: i32[s] what each tick hit (`tick_sequence`); None if samples have no times.
-        ticks: how many clocks had, where the samples are on their grids; None if there are none.
+        known_share: the share of the ticks that was not lost, over 0 to 1.
+        sequence: i32[s] the hit of each tick (`tick_sequence`); None if samples have no times.
+        ticks: of clocks, if the samples are on their grids; None if there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
         squares: f64[h] sum of the squared times of each hit's samples, in s²; None if samples
             of the event represent the same time.
         host_hour: as in the profile's hits, None if all hosts represent only themselves.
-        host_share: the same, as in `RunInfo`.
+        host_share: as in `RunInfo`.
     """
 
     event: EventInfo
@@ -76,7 +76,7 @@ class Design(Record):
 
     @cached_property
     def changes(self) -> tuple[Succession, ...] | None:
-        """The pairs of different hits some ticks apart: what many tables of hits are made of."""
+        """The pairs of different hits some ticks apart, for many tables of hits."""
         if self.sequence is None:
             return None
         return successions(self.sequence, compared_lags(self.clocks))
@@ -88,12 +88,12 @@ class Design(Record):
 
     @property
     def sees_rhythm(self) -> bool:
-        """Whether a program in step with a clock would show, because other clocks disagree."""
+        """Whether other clocks would show a program in step with one clock."""
         return self.blocks is not None
 
 
 def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None) -> Design:
-    """Find out how the samples of one event were taken.
+    """Return how the samples of one event were taken.
 
     `grid` is the `tick_grid` of the profile's samples, if known already.
     """
@@ -113,19 +113,22 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     )
     seconds = np.where(of_event, event_seconds(event, hits.count, hits.period), 0.0)
     own = int(count.sum()), float(seconds.sum())
-    all_of_it = _sampled_of(whole, event_index, ticks, own)
+    of_hits, of_seconds, known_share = _sampled_of(whole, event_index, ticks, own)
+    blocks = None
+    if isinstance(ticks, DueTicks) and clocks > 1:
+        blocks = cut_in_blocks(ticks, hit_index, len(hits))
     return Design(
         event=event,
         clocks=clocks,
-        has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
+        has_time=event_has_time(event),
         hits=count,
         seconds=seconds,
-        of_hits=all_of_it.of_hits,
-        of_seconds=all_of_it.of_seconds,
-        known_share=all_of_it.known_share,
+        of_hits=of_hits,
+        of_seconds=of_seconds,
+        known_share=known_share,
         sequence=sequence if len(sequence) else None,
         ticks=ticks.without_samples() if ticks else None,
-        blocks=_blocks(ticks, hit_index, len(hits)),
+        blocks=blocks,
         squares=(
             _squares(profile, (whole.samples, hit_index), seconds)
             if event.weighs_periods or hits.host_hour is not None
@@ -136,27 +139,19 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     )
 
 
-class _Sampled(NamedTuple):
-    """The ticks that the hits of an event are a sample of; attributes as those of `Design`."""
-
-    of_hits: int
-    of_seconds: float
-    known_share: float
-
-
 def _sampled_of(
     whole: Profile, event_index: int, ticks: OrderedTicks | None, own: tuple[int, float]
-) -> _Sampled:
-    """Add up ticks.
+) -> tuple[int, float, float]:
+    """Return `Design.of_hits`, `of_seconds` and `known_share`.
 
-    `own` are the samples of the hits whose error is asked for, and their time.
+    `own` are the number of samples of the profile's hits, and their time.
     """
     count, seconds = own
     run, hits = whole.run, whole.hits
     lost = _lost(whole, event_index)
     if run.due_ticks:
-        # A part of a store: its machine had these ticks. Throttled and missing ones tell as little
-        # of what its CPUs did as lost ones.
+        # A part of a store: its machine had these ticks. Throttled and missing ones are as unknown
+        # as lost ones.
         due = max(run.due_ticks, run.busy[event_index][0] if run.busy else 0)
         lost += int(whole.losses.throttled.sum())
         lost = max(lost, due - run.seen_ticks if run.seen_ticks else 0)
@@ -171,7 +166,7 @@ def _sampled_of(
             busy_hits, busy_s = busy_of_run(run, event_index)
             of_hits, of_seconds = max(of_hits, busy_hits), max(of_seconds, busy_s)
         due = int(ticks.count.sum()) if ticks else of_hits + lost
-    return _Sampled(of_hits, of_seconds, 1.0 - min(lost / max(due, 1), _MOST_LOST))
+    return of_hits, of_seconds, 1.0 - min(lost / max(due, 1), _MOST_LOST)
 
 
 def _lost(whole: Profile, event_index: int) -> int:
@@ -182,12 +177,6 @@ def _lost(whole: Profile, event_index: int) -> int:
     by_clock = np.maximum(clocks.lost, 0)
     own = float(by_clock[clocks.event == event_index].sum()) / max(float(by_clock.sum()), 1.0)
     return round(own * lost_samples(whole, records))
-
-
-def _blocks(ticks: OrderedTicks | None, hit_index: NDArray[np.int32], hits: int) -> Blocks | None:
-    if not isinstance(ticks, DueTicks) or len(ticks.period_ns) < 2:
-        return None
-    return cut_in_blocks(ticks, hit_index, hits)
 
 
 def _squares(
@@ -205,7 +194,7 @@ def _squares(
         return seconds**2 / np.maximum(hits.count, 1)
     period = samples.period.astype(np.float64)
     worth = np.divide(seconds, hits.period, out=np.zeros(len(hits)), where=hits.period > 0)
-    # Samples without a hit are counted before the first one.
+    # Index 0 is for samples without a hit.
     squares = np.bincount(hit_index + 1, period * period, len(hits) + 1)[1:]
     return np.asarray(squares * worth * worth, np.float64)
 

@@ -1,27 +1,27 @@
 """Error bars: how far each row's time may be from the truth, by sampling.
 
-For each row, with each hit in at most one, there is an interval that holds the row's true time in
-95 of 100 runs, as far as taking samples is what makes it uncertain. Differences in the
-program's next run are no error of this report.
+Each row, with each hit in at most one, has an interval that contains the row's true time in 95 of
+100 runs, as far as sampling makes it uncertain. Differences in the program's next run are not an
+error of this report.
 
-Two estimates of the variance are compared. The one of `local_error` is precise, and right for
-programs without a rhythm. The clocks' disagreement over the whole run is right for any program,
-but of K sums, that is with K - 1 degrees of freedom only. The disagreement in shorter blocks has
-many, and decides: if it is what the first estimate says, within chance, that one is used; if
-it is more or less, the program runs in some rhythm, and only the whole run's is believed. (Less,
-too: in a steady rhythm errors take each other back.) As the second is right in either case, a
-wrong choice costs width and not truth.
+Two estimates of the variance are compared. `local_error` is precise, and correct for programs
+without a rhythm. The clocks' disagreement over the whole run is correct for any program, but it is
+the variance of K sums, with K - 1 degrees of freedom only. The disagreement in shorter blocks has
+many, and decides: if it agrees with the first estimate, within chance, that one is used; if it is
+more or less, the program runs in some rhythm, and only the whole run's is used. (Less, too: in a
+steady rhythm errors compensate each other.) As the second is correct in either case, a wrong choice
+costs width and not truth.
 
 Samples of a hardware counter represent different times (`Design.squares`), and the counter's rate
 has an error of its own (`relative_error`).
 
 If only a share of hosts was measured, chosen again each hour, their choice adds an error
-(`host_error`). Each host was chosen for an hour by itself, with probability p, and counts 1/p
+(`host_error`). Each host was chosen for an hour independently, with probability p, and counts 1/p
 times: of the sum of such weighted times y, by row, host and hour, the estimated variance is
 Σ (1 - p) y². Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), section
 3.2, Poisson sampling. All other estimates are of the error that samples within a host add.
 
-Tables that are estimated together share `Parts`: hits that none of them tells apart, as one. Most
+Tables that are estimated together share `Parts`: hits that none of them separates, merged. Most
 tables show the kernel by function or entry reason and all else by process, so that few of the
 changes between hits are changes between parts.
 """
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import counted, distinct_keys
+from prospect.columns.grouping import alike
 from prospect.estimate.errors.clock_sums import clock_sums, merged_cells
 from prospect.estimate.errors.local_error import LocalError, compared_lags, local_error, successions
 from prospect.estimate.statistics.row_limits import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.local_error import Succession
 
-_MOST_KEYS = 1 << 63
 _LEAST_FREEDOM = 2.0
 
 CONFIDENCE = 0.95
@@ -63,7 +62,7 @@ _LEAST_CHANGES = 6
 # Degrees of freedom above those of the clocks' sums: errors in a rhythm are bounded, unlike normal
 # ones, and mostly one clock's, so that Student's t for K - 1 would cover more than it says.
 _BOUNDED = 1.0
-# How well the phase of a clock is known, in ticks.
+# The error of a clock's phase, in ticks.
 _PHASE_ERROR = 0.02
 
 
@@ -76,11 +75,9 @@ def host_error(
     """Return half of the interval of each row, and of its difference to its other, f64[r] s each.
 
     Args:
-        design: how samples were taken; none of its hosts represents others if it has no
-            `host_hour`.
         row_of_hit: i32[h] the row of each hit, -1 for none.
         other: i64[r] a row to compare each one with, -1 for none.
-        normal: the quantile of the normal distribution for the confidence wanted.
+        normal: the quantile of the normal distribution for the confidence.
     """
     rows = len(other)
     if design.host_hour is None:
@@ -104,7 +101,7 @@ def host_error(
 def _values_of(
     keys: NDArray[np.int64], values: NDArray[np.float64], wanted: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the values of some of the ascending keys, f64[n]; zero where a key is not there."""
+    """Return the values of some of the ascending keys, f64[n]; zero for missing keys."""
     if not len(keys):
         return np.zeros(len(wanted))
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -115,12 +112,12 @@ class Parts(Record):
     """The parts of an event's hits.
 
     Attributes:
-        first_hit: i64[p] one hit of each part.
-        part_of_hit: i32[h] the part that each hit is in, -1 for none.
+        first_hit: i64[p] the first hit of each part.
+        part_of_hit: i32[h] the part of each hit, -1 for none.
         hits: f64[p] samples of each part.
         changes: as `Design.changes`, of parts instead of hits.
         cells: samples of each part by stretch, block and clock; None if `Design.blocks` has none
-            or counts hits themselves, and of a single table, which is counted in one go.
+            or counts hits themselves, and for a single table, which is counted directly.
     """
 
     first_hit: NDArray[np.int64]
@@ -134,12 +131,13 @@ class ErrorBars(Record):
     """How far each row's time may be off; all columns are of rows [r].
 
     Attributes:
-        seconds: f64 the row's time, as the report prints it.
-        half_width_s: f64 how far the interval reaches from the time, on its wider side: what is
-            printed after ±.
-        low_s, high_s: f64 the 95 % interval; wider above than below where a row has few hits.
-        in_rhythm: bool its clocks disagree more or less than chance would have them.
-        alias_p: f64 how likely the clocks' counts differ so much by chance; NaN if not tested.
+        seconds: f64 the row's time, as in the report.
+        half_width_s: f64 the distance of the time from the farther end of the interval, printed
+            after ±.
+        low_s, high_s: f64 the 95 % interval; wider above than below if a row has few hits.
+        in_rhythm: bool its clocks disagree more or less than by chance.
+        alias_p: f64 the probability that the clocks' counts differ as much by chance; NaN if not
+            tested.
         difference_half_width_s: f64 half of the 95 % interval of the difference to `other`; NaN
             for none.
     """
@@ -180,11 +178,10 @@ def error_bars(
     """Estimate the error of each row's time.
 
     Args:
-        design: how the samples were taken.
         row_of_hit: i32[h] the row of each of the profile's hits, -1 for none.
         row_count: how many rows there are, those without a hit included.
         other: i64[r] a row to compare each one with, such as the next in the table; -1 for none.
-        parts: hits that this table does not tell apart, as one, where that is known: to save time.
+        parts: hits that this table does not separate, merged, to save time.
     """
     if other is None:
         other = np.full(row_count, -1, np.int64)
@@ -237,7 +234,7 @@ def error_bars(
 def _hits_of_rows(
     design: Design, row_of_hit: NDArray[np.int32], row_count: int, parts: Parts | None
 ) -> NDArray[np.float64]:
-    """Return the samples of each row, f64[r]: whole numbers, in whatever order they are added."""
+    """Return the samples of each row, f64[r]: whole numbers, exact in any order of addition."""
     # Shifted by one, so that hits in no row need no extra pass.
     if parts is None:
         found = np.bincount(row_of_hit + 1, design.hits, row_count + 1)
@@ -254,7 +251,7 @@ def _local_error(
     hits: NDArray[np.float64],
     parts: Parts | None,
 ) -> LocalError:
-    """Return the error of a program without a rhythm; of a random one, where samples lack times."""
+    """Return the error of a program without a rhythm; of a random one, if samples lack times."""
     if parts is not None and parts.changes is not None:
         row_of_part = row_of_hit.take(parts.first_hit)
         return local_error(parts.changes, row_of_part, other, design.clocks)
@@ -271,7 +268,7 @@ def _local_error(
 def _tick_seconds(
     design: Design, hits: NDArray[np.float64], seconds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what one tick is worth in each row, f64[r]."""
+    """Return the time of one tick in each row, f64[r]."""
     if design.ticks:
         rate_hz = float((1e9 / design.ticks.period_ns).sum())
         return np.full(len(hits), 1.0 / rate_hz)
@@ -281,7 +278,7 @@ def _tick_seconds(
 
 
 def _square_seconds(design: Design, tick_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a squared tick is worth, f64[r]: a little more where periods differ."""
+    """Return the square of a tick in s², f64[r]: a little more if periods differ."""
     if not design.ticks:
         return np.square(tick_s)
     mean_s = float(design.ticks.period_ns.mean()) * 1e-9
@@ -297,8 +294,8 @@ def _weighted(
     """Return the same two, f64[r] each, if samples represent different times.
 
     n samples of times w are as uncertain as (Σw)²/Σw² equal ones of Σw²/Σw each (Kish, Survey
-    Sampling, 1965, section 11.7). A row that was only seen where samples represent little may have
-    been missed where they represent much, so a tick of it is worth at least what one of all is.
+    Sampling, 1965, section 11.7). A row that was only seen while samples represent little may have
+    been missed while they represent much, so its tick is at least the mean tick of all.
     """
     own_s = np.divide(squares, seconds, out=np.zeros(len(seconds)), where=seconds > 0)
     tick_s = np.maximum(own_s, typical_s if typical_s > 0 else 1.0)
@@ -312,7 +309,7 @@ def _spread(
     of_ticks: NDArray[np.float64],
     parts: Parts | None,
 ) -> _Spread:
-    """Return how uncertain rows are; `local` is the variance of each in s², and its changes."""
+    """Return the uncertainty of rows; `local` is the variance of each in s², and its changes."""
     variance, changes = local
     rows = len(variance)
     normal = np.full(rows, _NORMAL)
@@ -333,7 +330,7 @@ def _spread(
     whole = sums.by_level[0]
     freedom = whole.freedom + _BOUNDED
     period_s = design.ticks.period_ns.mean() * 1e-9
-    # A clock's count is known to no better than where one change fell between two ticks.
+    # The resolution of a clock's count: one change falls anywhere between two ticks.
     resolution = np.bincount(sums.row, minlength=rows) * period_s**2 / (12.0 * design.clocks)
     ticks = design.ticks.count
     return _Spread(
@@ -349,7 +346,7 @@ def _spread(
 
 
 def _in_rhythm(sums: ClockSums, variance: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return bool[r]: whether the clocks disagree more or less than chance, at any length of block.
+    """Return bool[r]: whether the clocks disagree more or less than by chance, in any blocks.
 
     Source: Wilson and Hilferty, Proc. Nat. Acad. Sci. 17 (1931): the cube root of a mean of
     squares is nearly normal.
@@ -371,8 +368,8 @@ def _difference(
 ) -> NDArray[np.float64]:
     """Return half of the 95 % interval of each row's difference to its other, f64[r] s.
 
-    When one of two rows has a tick, the other has not: their errors go against each other. In a
-    rhythm they may do so in full.
+    When one of two rows has a tick, the other has none, so their errors are opposed, in a rhythm
+    perhaps entirely.
     """
     bar = spread.quantile * np.sqrt(spread.variance)
     rhythm = spread.in_rhythm | spread.in_rhythm[other]
@@ -400,7 +397,11 @@ def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
 
     Each table is i32[h], the row of each hit, -1 for none.
     """
-    part_of_hit, first_hit = _merged_hits(tables)
+    merged = alike([rows + np.int32(1) for rows in tables])
+    part_of_hit, first_hit = merged.place, merged.row
+    if len(first_hit) and all(rows[first_hit[0]] < 0 for rows in tables):
+        # The first part is of the hits in no table.
+        part_of_hit, first_hit = part_of_hit - np.int32(1), first_hit[1:]
     ticks, blocks, changes, cells = design.ticks, design.blocks, None, None
     if design.sequence is not None:
         changes = successions(design.sequence, compared_lags(design.clocks), part_of_hit)
@@ -410,41 +411,15 @@ def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
     return Parts(first_hit, part_of_hit, hits.astype(np.float64), changes, cells)
 
 
-def _merged_hits(
-    tables: Sequence[NDArray[np.int32]],
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the part of each hit, i32[h], -1 if it is in no table, and a hit of each part."""
-    hits = len(tables[0])
-    key, bound = np.zeros(hits, np.uint64), 1
-    for row in tables:
-        rows = int(row.max(initial=-1)) + 2
-        if bound * rows > _MOST_KEYS:
-            known = counted(key)
-            # Zero stays what is in no table so far.
-            shift = int(bool(len(known.value)) and known.value[0] != 0)
-            key = known.place.astype(np.uint64) + np.uint64(shift)
-            bound = len(known.value) + shift
-        key *= np.uint64(rows)
-        key += (row + 1).astype(np.uint64)
-        bound *= rows
-    value, of_hit = distinct_keys(key.view(np.int64), bound)
-    place, parts = of_hit.astype(np.int32), len(value)
-    first_hit = np.zeros(parts, np.int64)
-    first_hit[place] = np.arange(hits)
-    if parts and not value[0]:
-        return place - np.int32(1), first_hit[1:]
-    return place, first_hit
-
-
 # The alias alarm: rows whose program runs in step with a clock.
 #
-# Clocks of different rates see the same program; one that is in step with it counts far too much
-# or too little, and the others do not. With a single clock such a program cannot be detected.
+# Clocks of different rates see the same program. One that is in step with it counts far too much or
+# too little, unlike the others. A single clock cannot detect such a program.
 #
-# Counts that are taken on a grid vary by less than the binomial distribution has it, so the test
-# is, on honest programs, silent more often than promised. Source: Pearson's test of homogeneity
-# (Philosophical Magazine 50, 1900), with the rate of false discoveries controlled by Benjamini
-# and Hochberg, J. R. Statist. Soc. B 57 (1995).
+# Counts on a grid vary by less than the binomial distribution, so the test raises fewer false
+# alarms than promised. Source: Pearson's test of homogeneity (Philosophical Magazine 50, 1900),
+# with the rate of false discoveries controlled by Benjamini and Hochberg, J. R. Statist. Soc. B 57
+# (1995).
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
@@ -463,9 +438,9 @@ def chi_square_tail(
 
 
 def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
-    """Return how likely each row's counts by clock are equal but for chance, f64[r].
+    """Return the p-value that each row's counts by clock are equal but for chance, f64[r].
 
-    `ticks` i64[s, K] are those that each clock had in each stretch.
+    `ticks` i64[s, K] are those of each clock in each stretch.
 
     Returns:
         NaN for rows with too few hits for the test.
@@ -474,7 +449,7 @@ def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray
     all_hits, all_ticks = sums.hits.sum(axis=1), had.sum(axis=1)
     share = np.clip(all_hits / np.maximum(all_ticks, 1.0), 0.0, 1.0)
     expected = had * share[:, None]
-    # A row that fills its CPU leaves nothing to chance: neither sum nor degrees of freedom.
+    # A row that fills its CPU has no variance, and no degrees of freedom.
     spread = expected * (1.0 - share[:, None])
     counts = (spread > 0).all(axis=1)
     square = np.divide(
@@ -490,7 +465,7 @@ def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray
 
 
 def alarms(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return bool[r]: the rows that are marked, of which at most 1 % are so by chance.
+    """Return bool[r]: the marked rows, of which at most 1 % are so by chance.
 
     `p_values` are of all rows of a report, NaN if not tested.
     """

@@ -1,7 +1,7 @@
 """The estimates of one event of a report: error bars, marks and sentences for its tables.
 
-The sentences say what the error bars assume, what is marked and what would
-help; each is complete in itself.
+The sentences give the assumptions of the error bars, the reason for marks, and a remedy. Each is
+complete in itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FINEST = "functions"
 _KERNEL = "kernel"
 _PART = "kernel part "
 _ENTRY_REASONS = "entry reasons "
-# Rows of one table times rows of another: up to here, they are put together.
+# Rows of one table times rows of another: up to here, they share parts.
 _MOST_TOGETHER = 1 << 24
 
 
@@ -46,10 +46,10 @@ class RowEstimates(Record):
         half_width_s: f64 how far the 95 % interval reaches on its wider side, which is
             shown after ±. NaN if not estimated: in rows that are not shown, and of events without
             time.
-        low_s, high_s: f64 the 95 % interval, which is not even around the time of a rare row.
+        low_s, high_s: f64 the 95 % interval, which is asymmetric for a rare row.
         aliased: bool the program runs in step with a clock here: the time may be off by more.
         tied: bool indistinguishable from the row above at 95 %.
-        needed_s: f64 how long a run would have to be to tell it from the row above; NaN if
+        needed_s: f64 the length of a run that would separate it from the row above; NaN if
             there is none, infinite if no run of reasonable length would do.
     """
 
@@ -82,7 +82,7 @@ def joined(tables: Sequence[RowEstimates]) -> RowEstimates:
 def estimate_sentences(
     event: EventView, design: Design, tables: Mapping[str, RowEstimates]
 ) -> tuple[str, ...]:
-    """Return what to say about the error bars of one event; nothing if it has none."""
+    """Return the sentences about the error bars of one event; none if it has no bars."""
     if not (design.has_time and design.hits.any()):
         return ()
     if not design.has_bars:
@@ -155,8 +155,8 @@ class EventEstimates(Record):
         functions: as the columns of `EventView.functions`; rows under the threshold have no bars.
         kernel: as `EventView.kernel.whole`; None if that is None.
         kernel_parts: as `EventView.kernel.parts`.
-        entry_reasons: kernel time by entry reason; `EntryReasonRows.place` says which rows.
-        sentences: what a report says about its error bars, each complete in itself.
+        entry_reasons: kernel time by entry reason, in rows `EntryReasonRows.place`.
+        sentences: about the error bars, each complete in itself.
     """
 
     processes: RowEstimates
@@ -233,10 +233,10 @@ def _ranked_tables(event: EventView) -> dict[str, RankedRows]:
 
 
 def _parts_of_tables(design: Design, ranked: dict[str, RankedRows]) -> dict[str, Parts]:
-    """Return the parts that each table's error bars are made of: few where tables share them.
+    """Return the parts for each table's error bars: few if tables share them.
 
-    The functions of every process tell most hits apart, the other tables few: those of the kernel
-    by function, and those by process, which together may tell many apart again.
+    The functions of every process separate most hits, the other tables few: those of the kernel
+    by function, and those by process, which together may separate many again.
     """
     of_kernel = [name for name in ranked if name == _KERNEL or name.startswith(_PART)]
     others = [name for name in ranked if name not in of_kernel and name != _FINEST]
@@ -258,7 +258,7 @@ def _estimated(
     wall_s: float,
     parts: Parts,
 ) -> tuple[RowEstimates, NDArray[np.float64]]:
-    """Return a table's estimates without marks, and the p-values that marks are made of."""
+    """Return a table's estimates without marks, and the p-values for marks."""
     rows, above = len(table.above), table.above
     bars = _bars(design, table, parts)
     known = table.is_shown & design.has_bars
@@ -273,7 +273,7 @@ def _estimated(
         tied=is_alike & known & known[above],
         needed_s=needed_seconds(bars.seconds, above, bars.difference_half_width_s, wall_s),
     )
-    # How many ticks an idle CPU delivers differs by clock: that is no rhythm of a program.
+    # Clocks of an idle CPU deliver different numbers of ticks, without a rhythm of a program.
     member = table.row_of_hit >= 0
     row = table.row_of_hit[member]
     idle = np.bincount(row, design.hits[member] * is_idle[member], rows)
@@ -286,7 +286,7 @@ def _bars(design: Design, table: RankedRows, parts: Parts) -> ErrorBars:
     rows, shown = len(table.above), np.flatnonzero(table.is_shown)
     if 2 * len(shown) > rows:
         return error_bars(design, table.row_of_hit, rows, table.above, parts)
-    # One row after those shown is for all others; the last entry is that of no row.
+    # One row after those shown is for all others; the last entry is for hits in no row.
     number = np.full(rows + 1, len(shown), np.int64)
     number[shown] = np.arange(len(shown))
     number[-1] = -1

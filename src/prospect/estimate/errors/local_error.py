@@ -1,10 +1,10 @@
-"""The sampling variance of each row, from how its hits come and go: for programs without a rhythm.
+"""The sampling variance of each row, from the changes of its hits: for programs without a rhythm.
 
 The samples of an event, on their grids if there are any, become one long sequence of hits, CPU by
-CPU in time order, in which ticks without a sample have their places. For each distance between
-ticks a `Succession` has the pairs of hits that differ, and how often each occurs. A hit that
-follows itself is no change of any row, so that what is left, made once, is a small part of the
-sequence for the rows of every table. Variances are in squared ticks.
+CPU in time order, with places for ticks without a sample. For each distance between ticks a
+`Succession` has the pairs of hits that differ, and the number of each. A hit that follows itself is
+no change of any row, so that the pairs, made once, are a small part of the sequence for the rows of
+every table. Variances are in squared ticks.
 
 A systematic sample with period T errs, for a program whose presence x(t) has the autocovariance
 c(τ), by a variance of T Σ_j c(jT) - ∫ c(τ) dτ for each unit of time (Cochran, Sampling Techniques,
@@ -18,8 +18,8 @@ Estimation, 2007, section 8.2). Their weights are such that
 - one that stays in a row for long gets T²/12 for each time it comes or goes, exactly,
 - one that changes at random, however fast, gets its own variance as nearly as possible.
 
-For 4 clocks that is 0.74 D1 + 0.86 D2 - 0.60 D3, right within 3 % at every speed of change. With
-one clock lags under a period are not seen: the weights then err to the safe side.
+For 4 clocks that is 0.74 D1 + 0.86 D2 - 0.60 D3, correct within 3 % at every speed of change. With
+one clock lags under a period are unknown: the weights then err to the safe side.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ MISSING = -1
 OUTSIDE = -2
 # A block's columns and temporaries stay in a CPU's cache.
 _TICKS_AT_ONCE = 1 << 16
-# Shorter runs, on average, are put in order as columns of rows.
+# Shorter runs, on average, are sorted as rows.
 _LEAST_RUN = 64
 
-# At most half of so many pairs may be different ones, or it does not pay to count all.
+# If more than half of so many pairs are distinct, counting all does not pay.
 _TRIED = 1 << 16
 _BOUND_OF_HITS = 1 << 31
 _LEAST_TABLE = 1 << 16
-# Pairs to an entry of a table of counts: where it is larger, sorting them touches less memory.
+# Pairs to an entry of a table of counts: for larger tables, sorting touches less memory.
 _LEAST_PAIRS = 16
 _MOST_SHORT = 1 << 32
-# Ticks to an entry of a table that takes all pairs, those that are alike too.
+# Ticks to an entry of a table of all pairs, equal hits included.
 _LEAST_FILLING = 4
 
 _SPEEDS = np.geomspace(0.05, 300.0, 60)  # changes a period, from hardly any to many
@@ -68,14 +68,14 @@ _TICKS_A_ROW = 8
 def tick_sequence(
     ticks: OrderedTicks, hit_index: NDArray[np.int32], reach: int
 ) -> NDArray[np.int32]:
-    """Return what each tick hit: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
+    """Return the hit of each tick: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
 
-    `hit_index` i32 is the hit of each of the profile's samples. `reach` is how far apart ticks will
-    be compared: runs of missing ticks are truncated to it.
+    `hit_index` i32 is the hit of each of the profile's samples. `reach` is the largest distance at
+    which ticks will be compared: runs of missing ticks are truncated to it.
     """
     parts = list(stretch_parts(ticks.start))
-    behind, missing = ticks.missing.behind, np.minimum(ticks.missing.number, reach)
-    gap = np.searchsorted(behind, [part.start for part, _ in parts]).tolist()
+    after, missing = ticks.missing.behind, np.minimum(ticks.missing.number, reach)
+    gap = np.searchsorted(after, [part.start for part, _ in parts]).tolist()
     at_end = np.minimum(ticks.missing.at_end, reach).tolist()
     stretches = list(dict.fromkeys(stretch for _, stretch in parts))
     size = len(ticks.order) + sum(at_end[stretch] + reach for stretch in stretches)
@@ -83,7 +83,7 @@ def tick_sequence(
     place = 0
     for (part, stretch), own in zip(parts, itertools.pairwise([*gap, len(missing)]), strict=True):
         places = np.zeros(part.stop - part.start, np.int64)
-        places[behind[slice(*own)] - part.start] = missing[slice(*own)]
+        places[after[slice(*own)] - part.start] = missing[slice(*own)]
         np.cumsum(places, out=places)
         places += np.arange(place, place + len(places))
         sequence[places] = hit_index.take(ticks.order[part])
@@ -100,7 +100,7 @@ def plain_sequence(
     time_ns: NDArray[np.uint64],
     reach: int,
 ) -> NDArray[np.int32]:
-    """Return what samples without a grid hit, CPU by CPU in time order; OUTSIDE between CPUs."""
+    """Return the hits of samples without a grid, by CPU and time; OUTSIDE between CPUs."""
     runs = _runs_in_order(cpu, time_ns)
     if runs is None or _LEAST_RUN * len(runs.cpu) > len(cpu):
         order = np.lexsort((time_ns, cpu)) if runs is None else segments(runs.begin, runs.length)
@@ -119,7 +119,7 @@ def plain_sequence(
 
 
 class _Runs(NamedTuple):
-    """Samples of one CPU after each other: [r] the CPU, where they begin, and how many."""
+    """Successive samples of one CPU: [r] the CPU, where they begin, and how many."""
 
     cpu: NDArray[np.uint16]
     begin: NDArray[np.int64]
@@ -127,10 +127,10 @@ class _Runs(NamedTuple):
 
 
 def _runs_in_order(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> _Runs | None:
-    """Return runs of a CPU's samples by CPU, then time; None if that is not in such runs.
+    """Return runs of a CPU's samples by CPU, then time; None if samples are not in such runs.
 
-    A recorder empties the CPUs' buffers one after the other, each in order of time, so that only
-    the runs are to be put in order.
+    A recorder drains the CPUs' buffers in turn, each in order of time, so that only the runs have
+    to be sorted.
     """
     begin = run_starts(cpu)
     for first in range(0, len(cpu), _TICKS_AT_ONCE):
@@ -160,12 +160,11 @@ class Pairs(NamedTuple):
 
 
 class Succession(NamedTuple):
-    """All pairs `lag` ticks apart: `merged`, or where hardly any are alike, in the sequence still.
+    """All pairs `lag` ticks apart.
 
     Attributes:
-        lag: how many ticks are from one to the other.
         sequence: i[s] as from `tick_sequence`, or its parts.
-        merged: None if they are to be found again each time.
+        merged: None if hardly any are equal: then they are found again each time.
     """
 
     lag: int
@@ -173,7 +172,7 @@ class Succession(NamedTuple):
     merged: Pairs | None
 
     def pairs(self, ticks: int = 0) -> Iterator[Pairs]:
-        """Yield the pairs, block by block; blocks are of so many ticks where that is worth it."""
+        """Yield the pairs in blocks of at least `ticks` ticks."""
         if self.merged is not None:
             yield self.merged
             return
@@ -201,8 +200,8 @@ def successions(
 def _in_parts(
     sequence: NDArray[np.int32], part_of_hit: NDArray[np.int32], bound: int
 ) -> NDArray[Any]:
-    """Return the sequence with the part instead of each hit, in as few bytes as will do."""
-    # Values that are no hit count from the table's end, and stay as they are.
+    """Return the sequence with the part of each hit, in the smallest type."""
+    # MISSING and OUTSIDE index the table's end, and are unchanged.
     table = np.concatenate((part_of_hit, np.array([OUTSIDE, MISSING], np.int32)))
     table = table.astype(np.min_scalar_type(-bound - 1))
     parts = np.empty(len(sequence), table.dtype)
@@ -223,7 +222,7 @@ def _inside(earlier: NDArray[Any], later: NDArray[Any]) -> tuple[NDArray[Any], N
 
 
 def _succession(sequence: NDArray[Any], lag: int, bound: int) -> Succession:
-    """Join pairs that are alike, where that is worth it; hits and parts are below `bound`."""
+    """Merge equal pairs, if that pays; hits and parts are below `bound`."""
     tried = sequence[: _TICKS_AT_ONCE + lag]
     earlier, later = _differing(tried, lag) if len(tried) > lag else (tried[:0], tried[:0])
     size = bound - OUTSIDE
@@ -255,9 +254,9 @@ def _in_table(sequence: NDArray[Any], lag: int, size: int) -> Pairs:
 
 
 def _packed(earlier: NDArray[Any], later: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return pairs as one number each, u32 where that will do: half as wide, it sorts faster."""
+    """Return pairs as one number each, u32 if possible: half as wide, it sorts faster."""
     kind = np.uint32 if size * size <= _MOST_SHORT else np.int64
-    # Shifted, so that what is outside is 0; what is negative wraps round and back.
+    # Shifted, so that OUTSIDE is 0; negative values wrap around and back.
     pair: NDArray[Any] = earlier.astype(kind)
     pair += kind(-OUTSIDE)
     pair *= kind(size)
@@ -267,7 +266,7 @@ def _packed(earlier: NDArray[Any], later: NDArray[Any], size: int) -> NDArray[An
 
 
 def _counted(pair: NDArray[Any], size: int) -> Pairs:
-    """Count pairs; those of which one is outside are left out."""
+    """Count pairs, without those of which one is OUTSIDE."""
     if size * size <= max(len(pair) // _LEAST_PAIRS, _LEAST_TABLE):
         times = np.bincount(pair, minlength=size * size)
         met = np.flatnonzero(times)
@@ -291,8 +290,8 @@ class LocalError(NamedTuple):
     """The error of each row.
 
     `variance` f64[r] is in squared ticks, `changes` i64[r] is how often the row came or went.
-    `between` f64[r] is what the variance of the difference of a row and its `other` has above the
-    sum of theirs.
+    `between` f64[r] is the variance of the difference of a row and its `other`, less the sum of
+    theirs.
     """
 
     variance: NDArray[np.float64]
@@ -309,7 +308,7 @@ def local_error(
     """Estimate the variance of each row's number of ticks.
 
     `changes` are the pairs of hits that differ, at the lags of `lag_weights`; `row_of_hit` is
-    i32[h] and `other`, the row that each is compared with, i64[r], both -1 for none.
+    i32[h] and `other`, the row to compare each with, i64[r], both -1 for none.
     """
     rows = len(other)
     variance, between, nearest = np.zeros(rows), np.zeros(rows), np.zeros(rows)
@@ -319,7 +318,7 @@ def local_error(
         variance += weight * half
         nearest = half / lag if not turn else nearest
         between += weight * with_other
-    # Weights can be negative; less than what long stays make for each change is never meant.
+    # Weights can be negative; the variance of long stays is the minimum.
     variance = np.maximum(variance, nearest * clocks / 12.0)
     return LocalError(variance, (2.0 * nearest).astype(np.int64), between)
 
@@ -327,7 +326,7 @@ def local_error(
 def _added_up(
     changes: Succession, row_of_hit: NDArray[np.int32], other: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how often each row came or went, f64[r], and how often in turn with its other one."""
+    """Return the changes of each row, f64[r], and those between it and its other one."""
     rows = len(other)
     # MISSING is the last entry of the table, and a row of -1 compares with no other.
     table = np.append(row_of_hit, np.int32(-1))
@@ -337,7 +336,7 @@ def _added_up(
         return np.zeros(0), np.zeros(0)
     # Shifted by one, so that rows of -1 need no extra pass.
     found, between = np.zeros(rows + 1), np.zeros(rows + 1)
-    # Each block takes a pass over all rows.
+    # Each block costs a pass over all rows.
     for pairs in changes.pairs(_TICKS_A_ROW * rows):
         first, second, times = table.take(pairs.earlier), table.take(pairs.later), pairs.times
         differs = np.flatnonzero(first != second)
@@ -361,7 +360,7 @@ def lag_weights(clocks: int) -> tuple[tuple[int, float], ...]:
 
     The weights solve a least-squares problem with two constraints: they sum to 1 (independent
     hits), and the lags they weigh average to a sixth of a period (long stays). For presence that
-    changes u times a period at random, whose variogram is 1 - exp(-uτ), their sum comes near to the
+    changes u times a period at random, whose variogram is 1 - exp(-uτ), their sum approximates the
     true variance, coth(u/2) - 2/u.
     """
     step = max(round(clocks / 4), 1)
@@ -378,14 +377,14 @@ def lag_weights(clocks: int) -> tuple[tuple[int, float], ...]:
 
 
 def compared_lags(clocks: int) -> tuple[int, ...]:
-    """Return how far apart ticks are compared, in ticks, the longest last."""
+    """Return the distances at which ticks are compared, the longest last."""
     return tuple(lag for lag, _ in lag_weights(clocks))
 
 
 def _variogram(lag: int, clocks: int) -> NDArray[np.float64]:
-    """Return the mean of 1 - exp(-uτ) over how far apart ticks are that are `lag` apart, f64[u].
+    """Return the mean of 1 - exp(-uτ) over the distances of ticks that are `lag` apart, f64[u].
 
-    The phases of clocks without a common measure are as good as random: K points on a circle, of
+    The phases of clocks without a common measure are practically random: K points on a circle, of
     which the j-th next is at a distance with the distribution Beta(j, K - j).
     """
     whole, within = divmod(lag, clocks)

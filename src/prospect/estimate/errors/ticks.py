@@ -1,9 +1,9 @@
-"""The ticks of a clock bank, CPU by CPU: what all clocks of a CPU saw, in the order it was due.
+"""The ticks of a clock bank, CPU by CPU: those of all clocks of a CPU, in the order due.
 
-The samples of an event are kept by *stretch*, a time that one CPU was online, and the ticks of
-every clock that gave no sample have their places between them. An idle CPU delivers fewer samples
-than its clocks had ticks, so ticks are counted on the grid and never from samples; a clock that the
-kernel had stopped had none.
+The samples of an event are kept by *stretch*, a time that one CPU was online, with places between
+them for the ticks of every clock without a sample. An idle CPU delivers fewer samples than its
+clocks had ticks, so ticks are counted on the grid and never from samples; a clock that the kernel
+had stopped had none.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockTable, Profile
 
-# At least this part of the samples must come within a quarter of a period of their tick; samples
-# at any time do so half the time.
+# At least this share of the samples must come within a quarter of a period of their tick; random
+# samples do so half the time.
 _LEAST_ON_GRID = 0.75
 _ON_GRID = 0.25
 _LEAST_KNOWN = 0.99
@@ -53,7 +53,7 @@ class OrderedTicks(Ticks):
         order: i32 or i64[n] the samples.
         start: i64[s + 1] where each stretch begins in `order`.
         length_ns: f64[s] of each stretch.
-        missing: the ticks that gave no sample.
+        missing: the ticks without a sample.
     """
 
     order: NDArray[np.integer]
@@ -62,12 +62,12 @@ class OrderedTicks(Ticks):
     missing: MissingTicks
 
     def without_samples(self) -> Ticks:
-        """Return the counts alone: what error bars of rows need in the end."""
+        """Return the counts alone, for error bars of rows."""
         return Ticks(period_ns=self.period_ns, count=self.count)
 
 
 class DueTicks(OrderedTicks):
-    """The same of several clocks, with when each was due: of millions of samples soon to drop.
+    """The same for several clocks, with the time due of each.
 
     Attributes:
         due_ns: f64[n] when the tick was due, on a line that has one stretch after the other.
@@ -97,7 +97,7 @@ class ClockTicks(Record):
 
 
 def stretch_parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
-    """Cut samples into parts of one stretch each whose temporaries stay in the cache."""
+    """Cut samples into parts of one stretch each, so that temporaries stay in the cache."""
     for stretch, (first, end) in enumerate(itertools.pairwise(start.tolist())):
         for begin in range(first, end, _SAMPLES_AT_ONCE):
             yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
@@ -108,7 +108,7 @@ class _BankStretches(Record):
 
     Attributes:
         period_ns: f64[K] of the bank's clocks.
-        place: i64[c] of each row of the clocks its stretch times K plus its clock, -1 for rows of
+        place: i64[c] the stretch of each row of the clocks times K plus its clock, -1 for rows of
             other events.
     """
 
@@ -129,7 +129,7 @@ class _BankStretches(Record):
 def event_ticks(
     profile: Profile, event_index: int, grid: Grid | None
 ) -> OrderedTicks | DueTicks | None:
-    """Order the samples of an event as their ticks were due.
+    """Sort the samples of an event by the time that their ticks were due.
 
     Returns:
         `DueTicks` of several clocks; None if there is no grid: no clocks are known, or the
@@ -179,7 +179,7 @@ def event_ticks(
 
 
 def _is_on_grid(grid: Grid, is_chosen: NDArray[np.bool_]) -> bool:
-    """Whether most samples of the chosen stretches, bool[l], come soon after their ticks."""
+    """Return whether most samples of the chosen stretches, bool[l], come soon after their ticks."""
     near_ns = np.where(is_chosen, _ON_GRID * grid.stretches.period_ns, -np.inf)
     near = sum(
         np.count_nonzero(grid.late_ns[part] < near_ns.take(grid.members.of_part(part)))
@@ -189,7 +189,7 @@ def _is_on_grid(grid: Grid, is_chosen: NDArray[np.bool_]) -> bool:
 
 
 class _Line(NamedTuple):
-    """All stretches of all CPUs, one after another on one line of time, none near the next.
+    """All stretches of all CPUs, one after another on one line of time, with gaps.
 
     Attributes:
         begin_ns: f64[s] where each CPU's stretch begins on the line.
@@ -243,11 +243,11 @@ def _by_due_time(
         order, due_ns = order[chosen], due_ns[chosen]
     if (due_ns[1:] > due_ns[:-1]).all():
         return order, due_ns
-    # Each CPU has as many ordered runs as clocks: that is soon sorted.
+    # Each CPU has as many ascending runs as clocks, which sort fast.
     turn = np.argsort(due_ns, kind="stable")
     in_turn_ns = due_ns.take(turn)
     if not (in_turn_ns[1:] > in_turn_ns[:-1]).all():
-        # Ticks of several clocks at once are in the order of the recording.
+        # Simultaneous ticks of several clocks stay in the order of the recording.
         turn = np.lexsort((order, due_ns))
     return order.take(turn), in_turn_ns
 

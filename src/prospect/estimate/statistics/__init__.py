@@ -1,1 +1,1 @@
-"""Distributions, tests and ranks that estimates are made of; they know nothing of profiles."""
+"""Distributions, tests and ranks for estimates, independent of profiles."""

@@ -1,6 +1,6 @@
-"""Probabilities that the incomplete beta function gives: Student's t and the binomial.
+"""Probabilities from the incomplete beta function: Student's t and the binomial.
 
-numpy has no such functions, and scipy would be a dependency for two of them.
+numpy lacks these functions, and scipy would be a dependency for two of them.
 Source: DLMF 8.17.22 (continued fraction), 8.17.4 (symmetry), 8.17.5 (binomial); Abramowitz and
 Stegun 26.5.27 (Student's t).
 """
@@ -23,8 +23,8 @@ _TINY = 1e-300
 # From here on a quantile of Student's t is the normal distribution's to 4 digits.
 NORMAL_FROM_DF = 1e4
 _NODES = 257
-# Halvings of an interval of log(1 + t) that leave a hundredth of t, and steps from there, each
-# of which squares what is left.
+# Halvings of an interval of log(1 + t) to a hundredth of t, and steps from there, each of which
+# squares the error.
 _BISECTIONS = 11
 _NEWTON_STEPS = 6
 _log_gamma = np.frompyfunc(math.lgamma, 1, 1)
@@ -55,7 +55,7 @@ def incomplete_beta(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> NDArray[np.floa
 def _continued_fraction(
     a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Evaluate DLMF 8.17.22 by Lentz's method, all elements in step."""
+    """Evaluate DLMF 8.17.22 by Lentz's method, elementwise."""
     numerator = np.ones_like(x)
     denominator = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     fraction = denominator
@@ -95,7 +95,7 @@ def student_quantile(confidence: float, df: ArrayLike) -> NDArray[np.float64]:
     `df` is at least 1 and may be infinite.
     """
     inverse, quantiles = _quantile_nodes(confidence)
-    # A quantile of 1 / df bends little: between nodes a straight line is right to 4 digits.
+    # A quantile is nearly linear in 1 / df: interpolation is correct to 4 digits.
     return np.interp(1.0 / np.maximum(np.asarray(df, np.float64), 1.0), inverse, quantiles)
 
 
@@ -113,7 +113,7 @@ def _quantile_nodes(confidence: float) -> tuple[NDArray[np.float64], NDArray[np.
     for _ in range(_NEWTON_STEPS):
         beyond = student_two_sided(quantiles, df) - (1.0 - confidence)
         quantiles += beyond / (2.0 * _student_density(quantiles, df))
-    from statistics import NormalDist  # noqa: PLC0415 - where something was counted
+    from statistics import NormalDist  # noqa: PLC0415 - rarely needed
 
     quantiles[0] = NormalDist().inv_cdf(0.5 + confidence / 2.0)
     return inverse, quantiles

@@ -1,7 +1,7 @@
 """Shares of a population of hosts, from samples of each: hosts differ, so they are the unit.
 
-Samples of one host are alike; their number says how well that host is known, not the fleet. A share
-is the ratio of two sums over hosts, its variance that of a ratio estimated from clusters (the
+Samples of one host are alike; their number determines how well that host is known, not the fleet. A
+share is the ratio of two sums over hosts, its variance that of a ratio estimated from clusters (the
 "ultimate cluster" variance, which has the sampling within hosts in it).
 Sources: Hansen, Hurwitz and Madow, Sample Survey Methods and Theory (1953), vol. I, ch. 6; Cochran,
 Sampling Techniques (3rd ed., 1977), sections 6.3 and 9A; limits of small shares from the effective
@@ -27,14 +27,13 @@ _CONFIDENCE = 0.95
 
 
 class ClusterSums(NamedTuple):
-    """Sums over hosts, of rows x and of all that the rows are shares of, W.
+    """Sums over hosts, of rows x and of the whole W that the rows are shares of.
 
     Attributes:
         of_rows: f64[r] the sum of x.
         squares: f64[r] the sum of x².
         products: f64[r] the sum of x W.
-        total: the sum of W.
-        total_squares: the sum of W².
+        total, total_squares: the sums of W and of W².
         samples: how many samples W represents.
     """
 
@@ -48,11 +47,7 @@ class ClusterSums(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares, each with the limits of its 95 % interval.
-
-    Attributes:
-        low, high: f64[r].
-    """
+    """Shares, f64[r], each with the limits of its 95 % interval."""
 
     share: Floats
     low: Floats
@@ -60,7 +55,7 @@ class Shares(NamedTuple):
 
 
 def shares_of(sums: ClusterSums) -> Shares:
-    """Return what share of all each row has; of one host as if its samples were independent."""
+    """Return the share of each row; for one host as if its samples were independent."""
     total = max(sums.total, 1.0)
     share = sums.of_rows / total
     variance = share * (1.0 - share) / max(sums.samples, 1)
@@ -99,8 +94,8 @@ class Side(NamedTuple):
     """One side of a comparison.
 
     Attributes:
-        rows: f64[r, h] what each row has on each host.
-        total: f64[h] what all have.
+        rows: f64[r, h] amount of each row on each host.
+        total: f64[h] amount of all rows.
     """
 
     rows: Floats
@@ -118,14 +113,14 @@ class Side(NamedTuple):
         return np.asarray(over / max(self.total.sum(), 1.0), np.float64)
 
     def counted_variance(self) -> Floats:
-        """The variance of each share were its samples independent, f64[r]."""
+        """Return the variance of each share for independent samples, f64[r]."""
         return np.asarray(self.share * (1.0 - self.share) / max(self.samples, 1), np.float64)
 
 
 def difference_of(before: Side, after: Side) -> Difference:
-    """Compare shares of the same hosts, of which each is its own measure.
+    """Compare shares of the same hosts, each its own measure.
 
-    A host that is on one side alone adds to the error as any other does.
+    A host on one side alone adds to the error as any other does.
     Source: Cochran, section 6.19, the difference of two ratios.
     """
     hosts = int(((before.total > 0) | (after.total > 0)).sum())

@@ -1,9 +1,8 @@
-"""Limits of a row's time and of quantiles, and which rows can be told apart.
+"""Limits of a row's time and of quantiles, and rows that can be told apart.
 
-The limits of a time are skew where hits are few, even where they are many. A row
-of n single hits is a Poisson count, and its limits are not even: 1 hit may have been 0.1 or 4.7. A
-row with another variance is treated as the count that would have that variance, each hit of it
-worth more or less than a tick.
+The limits of a time are asymmetric if hits are few. A row of n single hits is a Poisson count: 1
+hit may have been 0.1 or 4.7. A row with another variance is treated as the count that would have
+that variance, each hit of it worth more or less than a tick.
 Source: limits of a Poisson count as quantiles of Gamma(n + 1/2), the equal-tailed Jeffreys
 interval, which holds the truth in 95 % of cases on average over rates (Brown, Cai and DasGupta,
 Statistica Sinica 13, 2003) and is close to the mid-P limits (Lancaster, J. Amer. Statist. Assoc.
@@ -14,12 +13,12 @@ The limits of quantiles assume no distribution: the number of values below the t
 order q is binomial, so that two order statistics enclose it with a known probability (David and
 Nagaraja, Order Statistics, 3rd edition, 7.1).
 
-Neighbours in a table are compared by the error of their difference; the run length that would tell
-them apart follows from it. Of many tests at once, few that are called a difference are wrong.
+Neighbours in a table are compared by the error of their difference; the run length that would
+separate them follows from it. Of many tests at once, few that are called a difference are wrong.
 Source: for the digits of times the Particle Data Group's rule (Review of Particle Physics,
 Introduction, section 5.3): of an error's three leading digits, 100 to 354 leave two, 355 to 949
 one, and 950 to 999 are rounded up to 1000, of which two are left. For many tests Benjamini and
-Hochberg, Controlling the false discovery rate, J. R. Statist. Soc. B 57 (1995); leaving out tests
+Hochberg, Controlling the false discovery rate, J. R. Statist. Soc. B 57 (1995); excluding tests
 that cannot succeed: Tarone, Biometrics 46 (1990).
 """
 
@@ -38,14 +37,14 @@ if TYPE_CHECKING:
 MOST_DECIMALS = 6
 _TWO_DIGITS_UP_TO = 3.545
 
-# Runs this many times as long are not worth proposing: the rows are equal for all purposes.
+# Longer runs, by this factor, are not proposed: the rows are practically equal.
 _LONGEST_FACTOR = 1000.0
 
 
 def decimals(half_width_s: float) -> int:
     """Return how many digits after the point a time and its half width are shown with.
 
-    These are the most digits if the half width is 0 or not known.
+    If the half width is 0 or unknown, that is the maximum.
     """
     if not 0 < half_width_s < math.inf:
         return MOST_DECIMALS
@@ -74,9 +73,9 @@ def needed_seconds(
     difference_half_width_s: NDArray[np.float64],
     wall_s: float,
 ) -> NDArray[np.float64]:
-    """Return how long a run would have to be to tell each row from the one above, f64[r].
+    """Return the length of a run that would separate each row from the one above, f64[r].
 
-    An interval gets narrower with the square root of the run. Infinite if no run of reasonable
+    An interval narrows with the square root of the run. Infinite if no run of reasonable
     length would do, NaN if there is no row above.
     """
     difference = np.abs(seconds - seconds[above])
@@ -93,9 +92,9 @@ def needed_seconds(
 def separation_sentence(
     is_alike: NDArray[np.bool_], needed_s: NDArray[np.float64], what: str
 ) -> str:
-    """Return what would separate the first rows of a table; "" where they are separate.
+    """Return how to separate the first rows of a table; "" if they are separate.
 
-    `what` they are is in the plural: "processes".
+    `what` names them in the plural: "processes".
     """
     if not is_alike.any():
         return ""
@@ -155,7 +154,7 @@ def count_limits(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the limits of the mean of Poisson counts, f64[n] each.
 
-    `count` need not be whole; `quantile` is the normal (or Student's) one of the confidence wanted.
+    `count` need not be whole; `quantile` is the normal (or Student's) one of the confidence.
     """
     shape = count + 0.5
     middle = 1.0 - 1.0 / (9.0 * shape)
@@ -165,7 +164,7 @@ def count_limits(
 
 
 def _cube(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return third powers: numpy takes a fifth of the time for two products."""
+    """Return third powers: two products take numpy a fifth of the time."""
     return values * values * values
 
 
@@ -176,16 +175,16 @@ def effective_limits(
     variance: NDArray[np.float64],
     quantile: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how far each row's limits are below and above its time, f64[r] s each.
+    """Return the distances of each row's limits from its time, f64[r] s each.
 
     Args:
         hits: f64[r] samples.
-        of_ticks: f64[r] ticks that there were where the row was seen.
-        tick_s: f64[r] what a tick is worth.
+        of_ticks: f64[r] ticks of the CPUs where the row was seen.
+        tick_s: f64[r] time of a tick.
         variance: f64[r] s² of the row's time.
-        quantile: f64[r] of the confidence wanted.
+        quantile: f64[r] of the confidence.
     """
-    # A row that is there nearly always is as uncertain as the few ticks without it.
+    # A row with nearly all ticks is as uncertain as the few ticks without it.
     rest = np.maximum(of_ticks - hits, 0.0)
     mostly = hits > rest
     small_s = np.minimum(hits, rest) * tick_s
@@ -194,7 +193,7 @@ def effective_limits(
     worth_s = np.divide(variance, small_s, out=tick_s.copy(), where=known)
     low, high = count_limits(count, quantile)
     below, above = (count - low) * worth_s, (high - count) * worth_s
-    # Row and rest have the same skew with opposite signs: none where they are equal.
+    # Row and rest have the same skew with opposite signs: none if they are equal.
     half, skew = (below + above) / 2.0, (above - below) / 2.0
     share = np.minimum(hits, rest) / np.maximum(of_ticks, 1.0)
     skew *= np.where(mostly, -1.0, 1.0) * (1.0 - 2.0 * share)
@@ -202,7 +201,7 @@ def effective_limits(
 
 
 _TAIL = 0.025  # on each side of a 95 % interval
-_WIDEST = 12.0  # standard deviations that are summed: what is beyond is less than rounding
+_WIDEST = 12.0  # standard deviations that are summed: the rest is less than rounding
 
 
 class Quantile(NamedTuple):
@@ -245,7 +244,7 @@ def interval_ranks(count: int, order: float) -> tuple[int, int]:
     logs = math.lgamma(count + 1) - logs
     logs += number * math.log(order) + (count - number) * math.log1p(-order)
     at_most = np.cumsum(np.exp(logs))
-    # The lower value is above the quantile if at most its rank of values are below that.
+    # The lower value is above the quantile if no more values than its rank are below that.
     low = first + int(np.searchsorted(at_most, _TAIL, "right")) - 1
     high = first + int(np.searchsorted(at_most, 1 - _TAIL))
     return max(low, -1) if at_most[0] <= _TAIL else -1, min(high, count)

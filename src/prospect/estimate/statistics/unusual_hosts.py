@@ -1,20 +1,20 @@
-"""Which of many hosts, or which of two groups of hosts, differ in a function's share of samples.
+"""Hosts, or groups of hosts, that differ in a function's share of samples.
 
-Hosts always differ by more than chance, so chance is no measure of what is unusual. The usual share
-is taken from the hosts themselves: the median share, and how widely hosts spread about it but for a
-tenth at either end. So one host, or a few, cannot hide by widening what they are measured by, and
-what a good part of the hosts does is not unusual. A count is then compared as one whose variance is
-μ + φ μ², by the transform that makes that even, for hosts differ by factors. A test has to succeed
+Hosts always differ by more than chance, so chance is no measure of unusual hosts. The usual share
+is taken from the hosts themselves: the median share, and the spread of hosts about it without a
+tenth at either end. So one host, or a few, cannot hide by widening the measure, and a difference of
+a large part of the hosts is not unusual. A count is then compared as one whose variance is
+μ + φ μ², by the transform that stabilizes it, for hosts differ by factors. A test has to succeed
 against that and against counting alone; its false discoveries are controlled over all tests.
-Exact probabilities of large counts take long, and next to no test succeeds: what bounds show to be
-no discovery is not computed, nor by counting alone what cannot be the larger of the two.
+Exact probabilities of large counts take long, and hardly any test succeeds: bounds exclude most
+tests, and counting alone is only computed if it can have the larger probability.
 
 Hosts of a group differ from each other, and a group often has few. So the spread of hosts is taken
-from both groups together: three hosts compared with forty are measured by all forty-three. Of one
-host nobody knows whether it is the group or the host that differs. A difference of groups has to
-succeed twice: as one of the shares of the groups' sums, which people read; and host by host, by the
-transform that makes differences by factors even, without the host of each group that makes most of
-it. Otherwise a host in a long tail is enough to make a small group differ.
+from both groups together: three hosts compared with forty are measured by all forty-three. A
+difference of a group of one host may be the group's or the host's. A difference of groups has to
+succeed twice: as one of the shares of the groups' sums, which reports show; and host by host, by
+the transform that equalizes factors, without the host of each group with the largest difference.
+Otherwise a host in a long tail is enough to make a small group differ.
 Sources: an empirical null from the centre of the values, Efron, J. Amer. Statist. Assoc. 99 (2004);
 scale from a range of quantiles, whose efficiency is 65 %, Mosteller, Ann. Math. Statist. 17 (1946);
 the transform, Anscombe, Biometrika 35 (1948); the bound of binomial tails, Chernoff, Ann. Math.
@@ -49,7 +49,7 @@ _EFFICIENCY = 0.65
 _LEFT_OUT = 0.1
 _OFFSET = 3.0 / 8.0
 _LEAST_PHI = 1e-12
-# Logarithms are right to less than this; what is less than the exponential of the other is 0.
+# The error of logarithms is less than this; the exponential of the other is the least number.
 _SLACK = 1e-3
 _LEAST_LOG = -746.0
 
@@ -62,10 +62,10 @@ class Outlying(NamedTuple):
     """How unusual each host is.
 
     Attributes:
-        usual: f64[r] the share that a function usually has.
-        spread: f64[r] how widely hosts spread about it, as a multiple of what counting alone does.
-        p: f64[r, h] the probability of at least this by chance; NaN if nothing was counted, 1 of
-            what is no discovery.
+        usual: f64[r] the usual share of a function.
+        spread: f64[r] the spread of hosts about it, as a multiple of that of counting alone.
+        p: f64[r, h] the probability of at least this by chance; NaN without counts, 1 if it cannot
+            be a discovery.
     """
 
     usual: Floats
@@ -113,10 +113,10 @@ def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64], fdr: float = 
 
 
 def _least_distance(distance: Floats, fdr: float) -> float:
-    """Return how far from what is usual a discovery is at least.
+    """Return the least distance of a discovery from the usual share.
 
-    Of Student's t the normal distribution is a lower bound. A discovery's probability is at most
-    the rate times the share of tests that may be discoveries, which again are fewer for that.
+    The normal distribution is a lower bound of Student's t. A discovery's probability is at most
+    the rate times the share of tests that may be discoveries, which in turn reduces their number.
     """
     away = np.abs(distance)
     level, least = fdr, 0.0
@@ -129,7 +129,7 @@ def _least_distance(distance: Floats, fdr: float) -> float:
 
 
 def _log_tails(successes: NDArray[np.int64], trials: Floats, share: Floats) -> Floats:
-    """Return a bound of twice the smaller tail of a binomial count, its logarithm, f64[n]."""
+    """Return the logarithm of a bound of twice the smaller tail of a binomial count, f64[n]."""
     failures = trials - successes
     with np.errstate(divide="ignore", invalid="ignore"):
         of_successes = successes * np.log(successes / (trials * share))
@@ -142,11 +142,11 @@ def _log_tails(successes: NDArray[np.int64], trials: Floats, share: Floats) -> F
 def dispersion(
     counts: NDArray[np.int64], totals: Floats, expected: Floats
 ) -> tuple[Floats, Floats]:
-    """Return how widely counts spread about what is expected of them.
+    """Return how widely counts spread about their expectations.
 
     Returns:
-        f64[r] their variance, as a multiple of what counting alone has, and f64[r] the φ by which
-        `evened` makes them differ by 1.
+        f64[r] their variance, as a multiple of that of counting alone, and f64[r] the φ by which
+        `evened` gives them a standard deviation of 1.
     """
     chance = np.sqrt(expected * (1.0 - np.minimum(expected / totals, 0.5)))
     variance = _scale((counts - expected) / chance) ** 2
@@ -154,11 +154,10 @@ def dispersion(
 
 
 def expected_counts(share: Floats, totals: Floats) -> Floats:
-    """Return how many samples of each function are expected on each host, f64[r, h].
+    """Return the expected samples of each function on each host, f64[r, h].
 
-    If most hosts never run it, the usual share is half a hit where most could have been counted.
-
-    No host has a total of 0.
+    If most hosts never run it, the usual share is half a hit on the host with most samples. No host
+    has a total of 0.
     """
     return np.asarray(np.maximum(share, 0.5 / totals.max()) * totals, np.float64)
 
@@ -175,18 +174,18 @@ def _scale(values: Floats) -> Floats:
 
 
 def evened(counts: NDArray[np.int64] | Floats, phi: Floats) -> Floats:
-    """Return counts so that each differs by chance by 1, f64[r, h]."""
+    """Return counts transformed to a standard deviation of 1, f64[r, h]."""
     root = np.sqrt(phi)[:, None]
     return np.asarray(2.0 / root * np.arcsinh(root * np.sqrt(counts + _OFFSET)), np.float64)
 
 
 class GroupDifference(NamedTuple):
-    """How a group differs from another one.
+    """The difference between two groups of hosts.
 
     Attributes:
         share, usual: f64[r] of the group, and of the other one.
         half: f64[r] of the 95 % interval of their difference.
-        p: f64[r] the probability of at least this by chance; NaN if nothing was counted.
+        p: f64[r] the probability of at least this by chance; NaN without counts.
     """
 
     share: Floats
@@ -220,7 +219,7 @@ def difference_of_groups(counts: Counts, totals: Counts, is_group: Bools) -> Gro
 
 
 def _between(rows: Floats, weights: Floats, is_group: Bools) -> Floats:
-    """Return the variance of the difference of shares, as hosts of both groups spread, f64[r]."""
+    """Return the variance of the difference of shares, from the spread of hosts, f64[r]."""
     squares = np.zeros(len(rows))
     expected = relative = 0.0
     for of in (is_group, ~is_group):
@@ -234,10 +233,10 @@ def _between(rows: Floats, weights: Floats, is_group: Bools) -> Floats:
 
 
 def _counted(group: Floats, usual: Floats, weights: Floats, is_group: Bools) -> Floats:
-    """Return the variance of the difference were all samples independent, f64[r].
+    """Return the variance of the difference for independent samples, f64[r].
 
-    The larger of what the groups' own shares say and of what a common one does: a group in which
-    nothing was counted is as uncertain as what it lacks.
+    The larger of the variances from the groups' own shares and from a common one: a group without
+    counts is as uncertain as what it lacks.
     """
     sizes = weights[is_group].sum(), weights[~is_group].sum()
     apart = group * (1.0 - group) / sizes[0] + usual * (1.0 - usual) / sizes[1]
@@ -249,9 +248,9 @@ def _counted(group: Floats, usual: Floats, weights: Floats, is_group: Bools) -> 
 def _by_host(
     counts: Counts, totals: Counts, is_group: Bools, shares: tuple[Floats, Floats]
 ) -> Floats:
-    """Return the p-values of the means of hosts' distances from what is usual, f64[r].
+    """Return the p-values of the means of hosts' distances from the usual share, f64[r].
 
-    One host of each group is left out, of each function the one that makes most of the difference.
+    For each function, the host of each group with the largest difference is left out.
     """
     n = totals.astype(np.float64)
     own = np.where(is_group, shares[0][:, None], shares[1][:, None])
@@ -268,6 +267,6 @@ def _by_host(
         change += mean
         each += 1.0 / towards.shape[1]
     freedom = max(len(n) - 4, 1)
-    # Distances are such that chance alone makes each differ by 1.
+    # Chance alone gives each distance a standard deviation of 1.
     t = change / np.sqrt(np.maximum(squares / freedom, 1.0) * each)
     return np.where(t > 0, student_two_sided(t, float(freedom)), 1.0)

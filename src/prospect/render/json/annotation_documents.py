@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, asdict, replace
 from prospect.render.json.common_fields import (
     DETAIL,
     EVENT,
@@ -45,8 +45,8 @@ from prospect.render.json.document_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation
-    from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
+    from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation, RowSums
+    from prospect.estimate.annotate.source_view import SourceEvent, SourceView
     from prospect.profile.optional_tables import SourceFile
 
 _ADDRESS = Kind({"type": "string"}, hex)
@@ -209,9 +209,10 @@ class _FileEvent(NamedTuple):
         return self.event.files[self.of.file]
 
     @property
-    def whole(self) -> Amounts:
-        first: list[Any] = [None if column is None else column[0] for column in self.found.file]
-        whole: Amounts = type(self.found.file)(*first)
+    def whole(self) -> RowSums:
+        columns = asdict(self.found.file).items()
+        first: dict[str, Any] = {name: None if c is None else c[0] for name, c in columns}
+        whole: RowSums = replace(self.found.file, **first)
         return whole
 
     @property

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
         AnnotatedFunction,
         AnnotationView,
         EventAnnotation,
+        RowSums,
     )
-    from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
+    from prospect.estimate.annotate.source_view import SourceEvent, SourceView
     from prospect.profile.optional_tables import SourceFile
     from prospect.render.text.listing import Glyphs
 
@@ -157,7 +158,7 @@ def _head(style: Style, view: SourceView) -> Iterator[str]:
     yield ""
 
 
-def _row(event: SourceEvent, amounts: Amounts, row: int) -> str:
+def _row(event: SourceEvent, amounts: RowSums, row: int) -> str:
     half_width_s = None if amounts.half_width_s is None else float(amounts.half_width_s[row])
     seconds, share = float(amounts.seconds[row]), float(amounts.share[row])
     return _part(event, int(amounts.hits[row]), seconds, half_width_s, share)
