@@ -1,10 +1,10 @@
-"""How often functions were called, where only windows were counted, and what a call took.
+"""Numbers of calls, estimated if only windows were counted, and the time of calls.
 
-The profile must have `call_counts`. In a gap between two windows a function is taken to be called
-as often, for each second that the program itself ran, as in the mean of the windows around it, and
-before the first and after the last as often as it was called in any of them. Its error follows from
-how much neighbouring windows differ, how few calls were seen, and how well the cost of a probe is
-known, which is subtracted from the windows' time.
+The profile must have `call_counts`. In a gap between two windows, a function is assumed to be
+called as often, for each second that the program itself ran, as in the mean of the windows around
+it; before the first and after the last, as often as in any of them. The error follows from the
+differences of neighbouring windows, the number of calls, and the error of the cost of a probe,
+which is subtracted from the windows' time.
 
 Source: the variance from successive differences: Wolter, "Introduction to Variance Estimation",
 2nd edition (2007), section 8.2; degrees of freedom: Satterthwaite, Biometrics Bulletin 2 (1946).
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from prospect.profile.optional_tables import CallCounts, CallWindows
 
 _CONFIDENCE = 0.95
-# The program may run before the first window or after the last for this part of the time in
-# between, or twice the longest gap: in more time it may do something that no window saw.
+# The program may run before the first window or after the last for this share of the time in
+# between, or twice the longest gap: in more time it may do something that is in no window.
 _MOST_UNWATCHED = 0.25
 _NORMAL = 1.96  # of the normal distribution, for that
-# However well a probe's cost repeats in our loop, in a program it is this uncertain.
+# The least relative error of a probe's cost: a program is not our loop.
 _LEAST_COST_ERROR = 0.1
 # About a tenth of what a probe takes is sampled in the probed function, as the probe returns to it.
 _MOST_PROBE_SHARE = 0.5
-# Entry reasons of kernel time that are a probe's: its breakpoint, the step behind it, its system
-# call. Source: ``arch/x86/kernel/uprobes.c``, Linux 6.18.
+# Entry reasons of a probe's kernel time: its breakpoint, the step after it, its system call.
+# Source: ``arch/x86/kernel/uprobes.c``, Linux 6.18.
 _PROBE_ENTRY_REASONS = {
     (ENTRY_REASON_EXCEPTION, "breakpoint"),
     (ENTRY_REASON_EXCEPTION, "debug"),
@@ -58,21 +58,21 @@ _DF_OF_A_DIFFERENCE = 2.0 / 3.0
 class CallFigures(Record):
     """The counted functions and their estimates; a row a function.
 
-    Those called most come first. Those whose calls are not known come last, by name: how many of
-    their calls were counted says how long that lasted, not which is called most.
+    The functions with most calls come first. Those with unknown calls come last, by name: their
+    counts show how long counting lasted, not which is called most.
 
     Attributes:
         counted_index: i64[r] into `counts.functions`; functions without a call have no row.
         counted: i64[r] calls that were counted.
-        calls: f64[r] calls in all; `counted` where every call was counted, NaN if nothing is
-            known of what was not counted.
-        half_width: f64[r] half width of the 95 % interval of `calls`: 0 if all were counted,
-            NaN if `calls` is.
-        self_s: f64[r] sampled time in the function itself. NaN if samples are no time, or
-            where the probe took as much as `_MOST_PROBE_SHARE` of that: samples that a probe
-            delays are taken as it returns, in the function.
-        total_s: f64[r] with all that it called, without samples in probes. NaN if there are no
-            call stacks, or where samples in probes outnumber the others.
+        calls: f64[r] calls in all; `counted` if every call was counted, NaN if the others are
+            unknown.
+        half_width: f64[r] half width of the 95 % interval of `calls`: 0 if all were counted, NaN if
+            `calls` is.
+        self_s: f64[r] sampled time in the function itself. NaN if samples are no time, or if the
+            probe took as much as `_MOST_PROBE_SHARE` of that: samples that a probe delays are taken
+            as it returns, in the function.
+        total_s: f64[r] with all that it called, without samples in probes. NaN if there are no call
+            stacks, or if samples in probes outnumber the others.
         callers: for each row, i64[k] rows of the profile's functions and i64[k] their counted
             calls, most first.
         uncalled: functions without a call.
@@ -95,9 +95,9 @@ class CallFigures(Record):
 def call_figures(
     counts: CallCounts, profile: CompleteProfile, event_index: int, detail: Detail
 ) -> CallFigures:
-    """Gather what is known of each counted function, in the processes of `-V detail`.
+    """Return the figures of each counted function, in the processes of `-V detail`.
 
-    Of gaps between windows, only the calls of the command and its descendants are known.
+    In gaps between windows, only the calls of the command and its descendants are known.
     """
     chosen = _chosen_processes(counts, profile, detail)
     counted = calls_by_function(counts, chosen)
@@ -122,10 +122,10 @@ def call_figures(
 
 
 class CallNumbers(Record):
-    """How often functions were called, for tables whose rows are the profile's functions.
+    """Numbers of calls, for tables whose rows are the profile's functions.
 
     Attributes:
-        of_function: calls by row of the profile's functions; only those that are known.
+        of_function: calls by row of the profile's functions, if known.
         of_arc: the same by rows of the caller and the callee.
     """
 
@@ -134,10 +134,10 @@ class CallNumbers(Record):
 
 
 def call_numbers(view: CallsView) -> CallNumbers | None:
-    """Return how often each function was called.
+    """Return the number of calls of each function.
 
     Returns:
-        None if calls were not counted, or only samples by another choice than `-V` are shown.
+        None if calls were not counted, or if the samples were chosen by more than `-V`.
     """
     counts, samples = view.profile.call_counts, view.choice.samples
     if counts is None or samples != SampleChoice(samples.detail):
@@ -161,7 +161,7 @@ def call_numbers(view: CallsView) -> CallNumbers | None:
 def _chosen_processes(
     counts: CallCounts, profile: CompleteProfile, detail: Detail
 ) -> NDArray[np.bool_]:
-    """Return bool[p]: the processes of `-V detail` of whose calls anything is known."""
+    """Return bool[p]: the processes of `-V detail` with known calls."""
     processes = profile.processes
     chosen = chosen_by_detail(processes, detail)
     if counts.windows is None:
@@ -172,7 +172,7 @@ def _chosen_processes(
 def _missed(
     counts: CallCounts, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `missed_calls` of every function: none where all were counted."""
+    """Return `missed_calls` of every function: none if all were counted."""
     functions = counts.functions
     if counts.windows is None:
         return np.zeros(len(functions)), np.zeros(len(functions))
@@ -192,14 +192,14 @@ def missed_calls(
     """Estimate the calls between windows.
 
     Args:
-        windows: what was counted in each.
+        windows: the counts of each.
         chosen: bool[p] the processes that count.
-        probe_ns: f64[f] what a probe of each function costs.
-        probe_spread_ns: f64[f] how far that may be off.
+        probe_ns: f64[f] cost of a probe of each function.
+        probe_spread_ns: f64[f] its error.
 
     Returns:
-        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN if too little of the
-        run was watched to say how often the function is called.
+        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN if the windows cover too
+        little of the run.
     """
     functions = len(probe_ns)
     every = _by_window(windows, functions, np.ones(len(windows.calls), np.bool_))
@@ -210,7 +210,7 @@ def missed_calls(
     if len(known) < 2:
         return np.zeros(functions), np.full(functions, np.nan)
     own_s = windows.own_s.take(known)
-    # Gaps around windows of which nothing is known are one gap; so are those before the first.
+    # Gaps around windows of unknown length are one gap; so are those before the first.
     gap_s = np.add.reduceat(windows.gap_s, known)
     first_s = float(windows.gap_s[: known[0]].sum())
     watched_s = float(own_s.sum() + gap_s[:-1].sum())
@@ -245,13 +245,13 @@ def _variance(
     """Return the variance of the missed calls, f64[f], and its degrees of freedom, f64[f]."""
     rate = calls / own_s[:, None]
     of_pair = np.diff(rate, axis=0) ** 2 / 2.0
-    # No fewer than if calls came one by one at random; three may have come if none was seen.
+    # At least the variance of random single calls; three may have come if none was seen.
     least = (calls.sum(axis=0) + 1.0) / own_s.sum() / own_s[:, None]
     inner_s, pair_s = gap_s[:-1, None], (own_s[:-1, None] + own_s[1:, None]) / 2.0
     spread = np.maximum(of_pair, least[:-1])
     parts = spread * (inner_s**2 + inner_s * pair_s)
     outer_s = np.array([first_s, gap_s[-1]])[:, None]
-    # Before the first window and after the last, the program may have done anything seen in one.
+    # Before the first window and after the last, any rate of the windows is possible.
     seen = rate.min(axis=0), rate.max(axis=0)
     farthest = np.maximum(rate[[0, -1]] - seen[0], seen[1] - rate[[0, -1]])
     outer = np.maximum((farthest / _NORMAL) ** 2, of_pair.mean(axis=0))
@@ -272,7 +272,7 @@ def _ranks(names: list[str]) -> NDArray[np.int64]:
 
 
 def _times(seconds: NDArray[np.float64], function: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Return the seconds of each function, NaN for one that the profile does not know."""
+    """Return the seconds of each function, NaN for one that the profile lacks."""
     return np.append(seconds, np.nan).take(function)
 
 

@@ -1,7 +1,7 @@
-"""The report in short: which programs and functions took the time, and how sure that is.
+"""The report in short: the programs and functions with most time, and their errors.
 
-It is of one event and of the processes that `-V` asks for. CPUs with nothing to do and Prospect
-itself are in no row.
+It is of one event and of the processes that `-V` chooses. Idle CPUs and Prospect itself are in no
+row.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ MOST_FUNCTIONS = 5
 _MOST_ENTRY_REASONS = 4
 _MOST_OTHERS = 3
 _OF_COMMAND = ("2", "3")
-# Other programs are named where they used as much as what is asked for, and this much of all CPUs.
+# Other programs are named if they used as much as the chosen ones, and this share of all CPUs.
 _LEAST_OF_OTHERS = 0.05
 _BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
 
 
 class _WallOfRows:
-    """The wall time of each row of a table, which not all formats show."""
+    """The wall time of each row of a table, computed for formats that show it."""
 
     def __init__(self, of_hit: Callable[[], NDArray[np.float64] | None], table: Breakdown) -> None:
         self._of_hit, self._table = of_hit, table
 
     @cached_property
     def seconds(self) -> list[float]:
-        """Seconds of each row; NaN if samples do not tell it."""
+        """Seconds of each row; NaN if samples do not show them."""
         of_hit = self._of_hit()
         if of_hit is None:
             return [math.nan] * len(self._table)
@@ -74,16 +74,13 @@ class ProgramRow(NamedTuple):
     """A program: all processes of a name together.
 
     Attributes:
-        name: as the kernel has it.
         processes: how many there were.
-        hits: samples.
         seconds, half_width_s: time, and half of its 95 % interval; NaN if the event has none.
-        user_share: part of it in user mode, 0 to 1.
+        user_share: in user mode, 0 to 1.
         by_mode: seconds, or hits if there is no time, by mode.
-        service: the service, container or other control group in which most of its hits are, ""
-            for none.
-        other_services: in how many others it was hit.
-        wall, row: the wall time of all rows, and which of them this is.
+        service: the service, container or other control group with most of its hits, "" for none.
+        other_services: how many others have hits.
+        wall, row: the wall time of all rows, and its number among them.
     """
 
     name: str
@@ -100,12 +97,12 @@ class ProgramRow(NamedTuple):
 
     @property
     def wall_s(self) -> float:
-        """Wall time (`estimate.wall_seconds`), NaN if samples do not tell it."""
+        """Wall time (`estimate.wall_seconds`), NaN if samples do not show it."""
         return self.wall.seconds[self.row] if self.wall else math.nan
 
 
 class OtherRow(NamedTuple):
-    """A program beside what is asked for: its name, main service ("" for none) and seconds."""
+    """A program that was not chosen: its name, main service ("" for none) and seconds."""
 
     name: str
     service: str
@@ -116,10 +113,10 @@ class ServiceRow(NamedTuple):
     """A service, container or other control group: all of its processes together.
 
     Attributes:
-        name: "" for what is in none.
-        hits, seconds, half_width_s, user_share: as of programs.
-        program: which of its programs has most of its hits.
-        other_programs: how many others were hit.
+        name: "" for processes in none.
+        hits, seconds, half_width_s, user_share: as in `ProgramRow`.
+        program: the one with most of its hits.
+        other_programs: how many others have hits.
     """
 
     name: str
@@ -137,16 +134,16 @@ class FunctionRow(NamedTuple):
     Attributes:
         function: row of the profile's functions.
         name: or in brackets why it has none.
-        object_path: where its code was mapped from.
-        hits, seconds, half_width_s: as of programs; its own, without what it calls.
-        share: of all that is asked for, 0 to 1.
+        object_path: of the mapped object with its code.
+        hits, seconds, half_width_s: as in `ProgramRow`; its own, without its callees.
+        share: of all chosen hits, 0 to 1.
         is_like_above: whether it ties with the row above.
-        program: in which most of its time was spent.
-        other_programs: in how many others it was hit.
-        caller: who called it most often, "" if that is not known.
-        pid: of the process that it is of alone, -1 for all.
+        program: the one with most of its time.
+        other_programs: how many others have hits.
+        caller: its most frequent caller, "" if unknown.
+        pid: of its process, -1 for all.
         caller_object: the file of the caller's code.
-        wall, row: as of programs.
+        wall, row: as in `ProgramRow`.
     """
 
     function: int
@@ -167,7 +164,7 @@ class FunctionRow(NamedTuple):
 
     @property
     def wall_s(self) -> float:
-        """As of programs."""
+        """As in `ProgramRow`."""
         return self.wall.seconds[self.row] if self.wall else math.nan
 
 
@@ -175,32 +172,29 @@ class InShort(Record):
     """The first screen of a report.
 
     Attributes:
-        has_time: whether hits are worth seconds: samples of a timer.
-        event: whose samples these are.
-        hits, seconds, half_width_s: of all that is asked for.
+        has_time: whether hits are time: samples of a timer.
+        hits, seconds, half_width_s: of all chosen hits.
         busy_s: of all processes of the system but idle CPUs; NaN if not all were sampled.
         busy_share: of all CPUs' time, 0 to 1; the same.
-        programs: the first ones, or all down to the least time that is shown.
-        more_programs: how many there are besides.
-        functions: the same.
-        more_functions: the same.
+        programs, functions: the first ones, or all down to the least time that is shown.
+        more_programs, more_functions: how many others there are.
         with_callees: the functions that spend most with all that they call, beyond the trivial;
-            none where callers in user space are not known.
-        needed_s: how long a run would have to be to tell the first functions apart; 0 if they
+            none if callers in user space are unknown.
+        needed_s: the length of a run that would separate the first functions; 0 if they
             are, infinite if no run would do.
-        entry_reasons: why the kernel ran, most time first: what, and seconds or hits.
+        entry_reasons: most time first: name, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits if there is no time.
-        nameless: part of the hits in code without names, 0 to 1.
-        nameless_source: the reason that most of those hits have no name; None if all have one.
-        bracketed: part of the hits between two named functions, 0 to 1.
-        seen_s: time of all CPUs without that of lost ticks; 0 if not known.
-        has_services: whether what is asked for was hit in more than one control group.
+        nameless: share of the hits in code without names, 0 to 1.
+        nameless_source: the most frequent reason for that; None if all have names.
+        bracketed: share of the hits between two named functions, 0 to 1.
+        seen_s: time of all CPUs without that of lost ticks; 0 if unknown.
+        has_services: whether more than one control group has chosen hits.
         services: the first ones, of a store's part that has more than one; else none.
-        more_services: how many there are besides.
-        wall: the wall time of a command or of attached processes; None of the whole system, and
-            where samples do not tell it.
-        others_s: CPU time of all programs beside what is asked for, without Prospect's own.
-        others: those of them with most time, if together they used more than what is asked for.
+        more_services: how many others there are.
+        wall: the wall time of a command or of attached processes; None for the whole system, and
+            if samples do not show it.
+        others_s: CPU time of all programs that were not chosen, without Prospect's own.
+        others: those of them with most time, if together they used more than the chosen ones.
     """
 
     has_time: bool
@@ -240,19 +234,19 @@ class InShort(Record):
         return self.functions[:MOST_FUNCTIONS]
 
     def first_with_callees(self, most: int) -> tuple[CalleesRow, ...]:
-        """Those for so many lines: the user's own functions before others, most time first."""
+        """Return those for `most` lines: the user's own functions first, then by descending time."""
         by_worth = sorted(self.with_callees, key=lambda row: not row.is_own)
         shown = by_worth[:most]
         return tuple(row for row in self.with_callees if row in shown)
 
     @property
     def programs_behind(self) -> int:
-        """How many programs there are besides those of the first screen."""
+        """How many programs are not in the first screen."""
         return self.more_programs + len(self.programs) - len(self.first_programs)
 
     @property
     def functions_behind(self) -> int:
-        """How many functions there are besides those of the first screen."""
+        """How many functions are not in the first screen."""
         return self.more_functions + len(self.functions) - len(self.first_functions)
 
 
@@ -265,12 +259,12 @@ def summary(event: EventReport, least_s: float = np.inf) -> InShort:
 
 
 def functions_by_process(event: EventReport, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
-    """Return the functions of each process apart, and how many have less time than `least_s`."""
+    """Return the functions of each process, and how many have less time than `least_s`."""
     return _Summary(event).by_process(least_s)
 
 
 class _Summary:
-    """The state that the parts share: the hits that are asked for, and their owners."""
+    """The common state of the parts: the chosen hits, and their owners."""
 
     def __init__(self, event: EventReport) -> None:
         report, design = event.report, event.design
@@ -303,7 +297,7 @@ class _Summary:
         count = int(hits.count[chosen].sum())
         every = np.where(chosen, 0, -1).astype(np.int32)
         has_services = len(distinct(self._service.number[chosen])) > 1
-        # An operator, who asks a store, thinks of services first.
+        # A store is for operators, who know services.
         shows_services = has_services and bool(self._profile.run.store_part)
         services = self._table([self._service.number], Bound(MOST_SERVICES * shows_services))
         parts = parts_of(
@@ -351,7 +345,7 @@ class _Summary:
 
     @cached_property
     def _others(self) -> NDArray[np.bool_]:
-        """Which hits are of neither COMMAND nor its descendants, nor of Prospect."""
+        """The hits of neither COMMAND nor its descendants, nor of Prospect."""
         if self._detail not in _OF_COMMAND:
             return np.zeros(len(self._is_work), np.bool_)
         others: NDArray[np.bool_] = self._is_work & ~chosen_hits(self._profile, "3")
@@ -384,24 +378,24 @@ class _Summary:
         return _WallOfRows(lambda: self._wall_by_hit, table)
 
     def _busy_share(self) -> float:
-        """Return the part of all CPUs' time in which they were busy; NaN if not known.
+        """Return the share of all CPUs' time in which they were busy; NaN if unknown.
 
         Lost ticks count neither as busy nor as idle.
         """
         run, known = self._profile.run, self._design.known_share
         if run.due_ticks:
-            # A part of a store. Time would not do: windows cut out of clocks' time have up to one
-            # tick of each clock more, or less, than they are long.
+            # A part of a store. Its ticks, not its time: windows have up to one tick of each clock
+            # more, or less, than their length.
             share = self._busy_hits / max(run.due_ticks * known, 1.0)
         elif run.wall_seconds * run.cpus > 0:
             share = self._busy_s / (run.wall_seconds * run.cpus * known)
         else:
             return np.nan
-        # A part of a recording, too, may have a tick more than its time; no CPU has more than all.
+        # A part of a recording, too, may have a tick more than its time.
         return min(share, 1.0)
 
     def by_process(self, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
-        """Return the rows of `functions_by_process`, and how many there are besides."""
+        """Return the rows of `functions_by_process`, and how many others there are."""
         process = self._profile.hits.process_index
         table = self._table([process.astype(np.int64), self._function], Bound(0, least_s))
         pids = self._profile.processes.pid.take(process.take(table.example)).tolist()
@@ -471,10 +465,9 @@ class _Summary:
     def _function_rows(
         self, table: Breakdown, parts: Parts | None
     ) -> tuple[tuple[FunctionRow, ...], float]:
-        """Return the rows, and how long a run would have to be to tell the first ones apart.
+        """Return the rows, and the length of a run that would separate the first ones.
 
-        Args:
-            parts: as of `error_bars`.
+        `parts` are as in `error_bars`.
         """
         profile, rows = self._profile, len(table)
         of_row = self._function.take(table.example)
@@ -508,11 +501,11 @@ class _Summary:
         return found, needed_s
 
     def _mostly(self, table: Breakdown, keys: Keys) -> list[tuple[str, int]]:
-        """Return for each row what has most of its hits, and how many others there are."""
+        """Return for each row the key with most of its hits, and how many other keys there are."""
         member = table.row_of_hit >= 0
         of_row = table.row_of_hit[member].astype(np.int64), keys.number[member]
         (row, owner), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
-        # The owner of a row is the one with most hits, of equals the first.
+        # The owner of a row is the key with most hits, the first of ties.
         order = np.lexsort((-count, row))
         starts = run_starts(row)  # the groups are in the order of rows already
         others = np.diff(np.append(starts, len(row))) - 1
@@ -534,7 +527,7 @@ class _Summary:
         )
 
     def _amounts(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the seconds of some hits; where the event has no time, how many they are."""
+        """Return the seconds of some hits; their number if the event has no time."""
         amounts = self._design.seconds if self._design.has_time else self._profile.hits.count
         return amounts[chosen].astype(np.float64)
 

@@ -1,7 +1,7 @@
-"""The turns of threads, by program and kind: how many, how long, and what they consisted of.
+"""The turns of threads, by program and kind: their number, their length, and their parts.
 
 Times of turns and pieces are exact. While threads ran, samples divide their time as in the account
-of a command (`prospect.estimate.wall_account`). Intervals of quantiles take turns as independent.
+of a command (`prospect.estimate.wall_account`). Intervals of quantiles assume independent turns.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class TurnRow(NamedTuple):
         state: one of PATH_STATES.
         thread: one of THREADS_OF_TURNS: that of the turn, or another one of its process, or of
             another process.
-        during: what the turn's own thread waited for meanwhile, if it is another; "" if unknown.
-        what: the function that ran, or what blocked the thread; "" for other states.
-        ended_by: what ended a blocked time: "(interrupt)", a program, or "" if not recorded.
-        seconds: how long, of all turns.
-        half_width_s: half of its 95 % interval; 0.0 for what is exact.
+        during: the wait of the turn's own thread at the time, for other threads; "" if unknown.
+        what: the function that ran, or the reason why the thread was blocked; "" for other states.
+        ended_by: the end of a blocked time: "(interrupt)", a program, or "" if not recorded.
+        seconds: their length, in all turns.
+        half_width_s: half of its 95 % interval; 0.0 for exact times.
         share: of the turns' time, 0 to 1.
-        pieces: how many; of a function those with a sample of it.
-        samples: that hit a function.
+        pieces: for a function, those with a sample of it.
+        samples: of a function.
     """
 
     state: str
@@ -87,15 +87,14 @@ class KindOfTurns(Record):
     """The turns of a program that are of one kind.
 
     Attributes:
-        program: name of the processes.
-        service: the service or container that they are in, "" for none.
+        service: of the program's processes, "" for none.
         kind: a function, or the system call of the idle waits between them.
         is_loop: whether they are rounds of event loops, which serve many requests at once.
-        seconds: how long, together; the rows add up to it.
+        seconds: their length together; the rows add up to it.
         median, tail: seconds, the latter of the 95th percentile.
         deviation_s: standard deviation of their lengths.
         rows: the longest first.
-        takers: who had the CPUs that were waited for, in the same way.
+        takers: programs that had the CPUs that were waited for, in the same way.
     """
 
     program: str
@@ -114,18 +113,18 @@ class KindOfTurns(Record):
 
     @property
     def mean_s(self) -> float:
-        """How long a turn was on average."""
+        """The mean length of a turn."""
         return self.seconds / self.turns
 
 
 class TurnAccount(Record):
-    """The turns of the processes that `-V` asks for.
+    """The turns of the processes that `-V` chooses.
 
     Attributes:
         kinds: those with most time first.
         cut: turns that the start or the end of the recording cut, which are in no kind.
-        unclear: turns of which not every wait is known, in the same way.
-        threads_without: threads that waited, and in no place that is known to be idle.
+        unclear: turns with an unknown wait, in the same way.
+        threads_without: threads that waited, but in no place that is known to be idle.
     """
 
     kinds: tuple[KindOfTurns, ...]
@@ -138,7 +137,7 @@ class TurnAccount(Record):
 def turn_account(
     profile: CompleteProfile, by_function: ProfileByFunction, event_index: int, detail: Detail
 ) -> TurnAccount | None:
-    """Add up the pieces of turns; None for a profile without turns of what `-V` asks for.
+    """Add up the pieces of turns; None for a profile without turns of chosen processes.
 
     `by_function` is the same profile with fewer hits; the samples of the event divide the time on
     CPUs.
@@ -164,7 +163,7 @@ def turn_account(
 
 
 class _Grouped:
-    """Turns and their pieces by program, service and kind; group 0 is of those left out."""
+    """Turns and their pieces by program, service and kind; group 0 is of omitted ones."""
 
     def __init__(
         self, profile: CompleteProfile, turns: TurnTable, chosen: NDArray[np.bool_]
@@ -264,7 +263,7 @@ class _Grouped:
 def _threads_without(
     profile: CompleteProfile, turns: TurnTable, is_shown: NDArray[np.bool_]
 ) -> int:
-    """Return how many threads waited and have no turn; those of the kernel have none anyway."""
+    """Return how many threads waited and have no turn, without the kernel's."""
     threads, processes = profile.threads, profile.processes
     if threads is None:
         return 0
@@ -273,7 +272,7 @@ def _threads_without(
     return int(np.count_nonzero(is_asked & ~np.isin(threads.tid, distinct(turns.tid))))
 
 
-# The slowest turns of threads, each with its pieces and what they were.
+# The slowest turns of threads, each with its pieces.
 
 MOST_SLOW_TURNS = 20
 MOST_PIECES_OF_TURN = 200
@@ -284,10 +283,10 @@ class TurnPiece(NamedTuple):
 
     Attributes:
         begin_s: since the turn's start.
-        seconds: how long.
         state: one of PATH_STATES.
         thread: one of THREADS_OF_TURNS.
-        what: the function that most samples hit, or what blocked the thread; "" if unknown.
+        what: the function with most samples, or the reason why the thread was blocked; "" if
+            unknown.
     """
 
     begin_s: float
@@ -302,11 +301,9 @@ class SlowTurn(NamedTuple):
     """A turn.
 
     Attributes:
-        program, kind: as of `KindOfTurns`.
         begin_s: since the start of the recording.
-        seconds: how long.
         pieces: the longest ones, in chronological order.
-        more_pieces: how many there are besides.
+        more_pieces: how many others there are.
     """
 
     program: str
@@ -327,7 +324,7 @@ def slow_turns(
 ) -> tuple[SlowTurn, ...]:
     """Return the slowest of the chosen turns, the slowest first.
 
-    `chosen`, bool[n], are which turns, whole ones. The samples of the event say which function ran.
+    `chosen`, bool[n], are whole turns. The samples of the event give the function that ran.
     """
     rows = np.flatnonzero(chosen)
     rows = rows.take(np.argsort(-turns.length_ns.take(rows), kind="stable")[:MOST_SLOW_TURNS])
@@ -376,7 +373,7 @@ def _longest(pieces: WallPath, begin: int, end: int) -> NDArray[np.int64]:
 
 
 def _pieces_at(pieces: WallPath, rows: NDArray[np.int64]) -> WallPath:
-    """Return some pieces, without who had their CPUs."""
+    """Return some pieces, without the threads that had their CPUs."""
     nothing, long = np.empty(0, np.int32), np.empty(0, np.int64)
     takers = WallTakers(long, nothing, nothing, nothing, long)
     return replace(gather(pieces, rows, "takers", "names", "cpu"), takers=takers, cpu=None)
@@ -385,7 +382,7 @@ def _pieces_at(pieces: WallPath, rows: NDArray[np.int64]) -> WallPath:
 def _what(
     profile: CompleteProfile, by_function: ProfileByFunction, event_index: int, path: WallPath
 ) -> list[str]:
-    """Return what each piece was: the function that most samples hit, or what blocked it."""
+    """Return the function with most samples in each piece, or the reason why it was blocked."""
     what = [""] * len(path)
     piece, function = samples_of_event(by_function, event_index, path)
     (of_piece, of_function), (samples,) = group_sums(

@@ -1,8 +1,8 @@
-"""The wall-clock account of a command: how long its critical path ran what, and waited for what.
+"""The wall-clock account of a command: what its critical path ran, and what it waited for.
 
-Times of pieces are exact. While a thread of the path ran, the samples that hit it there divide its
-time among functions, each program's apart. A share of n samples has the 95 % interval of Agresti
-and Coull (The American Statistician 52, 1998), which holds for few samples too.
+Times of pieces are exact. While a thread of the path ran, its samples there divide its time among
+functions, separately for each program. A share of n samples has the 95 % interval of Agresti and
+Coull (The American Statistician 52, 1998), which holds for few samples too.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class WallRow(NamedTuple):
 
     Attributes:
         state: one of PATH_STATES.
-        what: the function that ran, or what blocked the thread; of waiting for a CPU QUOTA or
-            HOST, "" if threads had it; "" for other states.
-        ended_by: what ended a blocked time: "(interrupt)", a program, or "" if not recorded.
-        seconds: how long.
-        half_width_s: half of its 95 % interval; 0.0 for what is exact, and for QUOTA.
+        what: the function that ran, or the reason why the thread was blocked; for waiting for a CPU
+            QUOTA or HOST, "" if threads had it; "" for other states.
+        ended_by: the end of a blocked time: "(interrupt)", a program, or "" if not recorded.
+        seconds: their length together.
+        half_width_s: half of its 95 % interval; 0.0 for exact times, and for QUOTA.
         share: of the wall time, 0 to 1.
-        pieces: how many; of a function those with a sample of it.
-        samples: that hit a function.
+        pieces: for a function, those with a sample of it.
+        samples: of a function.
     """
 
     state: str
@@ -73,13 +73,13 @@ class Taker(NamedTuple):
 
 
 class WallAccount(Record):
-    """Where the wall time of a command went.
+    """The account of a command's wall time.
 
     Attributes:
         seconds: from its start to its exit; the rows add up to it.
         rows: the longest first.
-        takers: who had the CPU instead, in the same way; they add up to the time of waiting for
-            one.
+        takers: programs that had the CPU instead, in the same way; they add up to the time of
+            waiting for one.
     """
 
     seconds: float
@@ -93,10 +93,10 @@ class WallAccount(Record):
 
     @property
     def of_all_programs(self) -> tuple[WallRow, ...]:
-        """Rows of all programs together, the longest first; without a name of a program."""
+        """Rows of all programs together, the longest first; without names of programs."""
         found: dict[tuple[str, str, str], WallRow] = {}
         for row in self.rows:
-            # A program without a sample has no function: it is its own row.
+            # A program without a sample has its own row, without a function.
             program = row.program if row.what == NO_SAMPLE else ""
             by = "" if row.ended_by == INTERRUPT else row.ended_by
             key = row.state, program or row.what, by
@@ -178,20 +178,15 @@ class Programs:
     """Names of programs by number."""
 
     def __init__(self, profile: CompleteProfile, path: WallPath) -> None:
-        self.names: list[str] = []
-        self._number: dict[str, int] = {}
-        self._processes = [self._of(name) for name in profile.processes.name]
-        self._threads = [self._of(name) for name in path.names]
+        numbers: dict[str, int] = {}
+        processes, threads = profile.processes.name, path.names
+        self._processes = [numbers.setdefault(name, len(numbers)) for name in processes]
+        self._threads = [numbers.setdefault(name, len(numbers)) for name in threads]
+        self.names = list(numbers)
         self.of_piece = self.number(path.process_index, path.name_index)
 
-    def _of(self, name: str) -> int:
-        if name not in self._number:
-            self._number[name] = len(self.names)
-            self.names.append(name)
-        return self._number[name]
-
     def number(self, process: NDArray[np.int32], name: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the number of each process's name, or of the thread's where that is unknown."""
+        """Return the number of each process's name, or of the thread's if that is unknown."""
         of_process = np.array([*self._processes, 0], np.int64).take(process)
         of_thread = np.array([*self._threads, 0], np.int64).take(name)
         return np.where(process >= 0, of_process, of_thread)
@@ -257,7 +252,7 @@ def _running(
 def samples_of_event(
     profile: ProfileByFunction, event_index: int, path: WallPath
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the piece and the function of each sample that hit a thread of the path there."""
+    """Return the piece and the function of each sample of a thread of the path."""
     if not event_has_time(profile.run.events[event_index]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     hits = profile.hits
@@ -270,7 +265,7 @@ def samples_of_event(
 
 
 def _share(count: int, total: int) -> tuple[float, float]:
-    """Return the part of samples, and half of its interval as a part."""
+    """Return a function's share of samples, and half of its interval."""
     trials = total + _Z * _Z
     near = (count + _Z * _Z / 2) / trials
     return count / total, _Z * float(np.sqrt(near * (1 - near) / trials))
@@ -282,19 +277,19 @@ def _exact(row: tuple[str, str, str, str], sums: _Sums, at: int) -> WallRow:
 
 
 def _by_host(pieces: Owned) -> Iterator[tuple[int, WallRow]]:
-    """Yield the time that the host took, of each owner's."""
+    """Yield the time that the host took, by owner."""
     rows = np.flatnonzero(pieces.stolen)
     owner = pieces.owner.take(rows)
     seconds = np.bincount(owner, pieces.stolen.take(rows)) * _NS
     number = np.bincount(owner)
     for one in np.flatnonzero(seconds).tolist():
         long_s = float(seconds[one])
-        half_s, count = stolen_half_width_s(long_s), int(number[one])
-        yield one, WallRow(FOR_A_CPU, "", HOST, "", long_s, half_s, 0.0, count, 0.0)
+        half_s = min(_Z * float(np.sqrt(long_s * _SLICE_S)), long_s)
+        yield one, WallRow(FOR_A_CPU, "", HOST, "", long_s, half_s, 0.0, int(number[one]), 0.0)
 
 
 def _waiting(pieces: Owned) -> Iterator[tuple[int, WallRow]]:
-    """Yield waits for a CPU, those by a CPU limit apart."""
+    """Yield waits for a CPU, those by a CPU limit separately."""
     path, quota = pieces.path, pieces.quota
     rows = np.flatnonzero(path.state == PATH_WAITED)
     for what, length in ((QUOTA, quota), ("", path.length_ns - quota)):
@@ -320,7 +315,7 @@ def _blocked(profile: CompleteProfile, pieces: Owned) -> Iterator[tuple[int, Wal
     programs = Programs(profile, path)
     is_kernel = np.append(profile.processes.is_kernel_thread, False)
     ended_by, process = path.ended_by.take(rows), path.ender_process_index.take(rows)
-    # Of threads of the kernel there are many with their own names: all do what a device asks.
+    # Threads of the kernel have many names, and all act for a device.
     is_device = (ended_by == 0) | is_kernel.take(process)
     ender = programs.number(process, path.ender_index.take(rows)) + 2
     ender = np.where(ended_by < 0, 0, np.where(is_device, 1, ender))
@@ -335,7 +330,7 @@ def _blocked(profile: CompleteProfile, pieces: Owned) -> Iterator[tuple[int, Wal
 def takers_by_owner(
     profile: CompleteProfile, programs: Programs, pieces: Owned
 ) -> Iterator[tuple[int, Taker]]:
-    """Yield who had the CPUs that pieces waited for, each with the owner, the longest first."""
+    """Yield the programs that had the CPU during waits for one, by owner, the longest first."""
     had, quota = pieces.path.takers, pieces.quota
     program = programs.number(had.process_index, had.name_index) + 2
     program = np.where(had.tid > 0, program, np.where(had.tid == 0, 0, 1))
@@ -359,13 +354,13 @@ def takers_by_owner(
 
 # Time of a critical path that a control group's CPU limit took, or the host of a virtual machine.
 #
-# No record says which waits a limit caused: the kernel only counts how long it stopped a group,
+# No record shows which waits a limit caused: the kernel only counts how long it stopped a group,
 # and in how many periods. A stopped thread waits until the next period begins, so these are the
 # longest waits of the group's threads: as many as periods, and no longer together than the group
 # was stopped. On several CPUs the kernel's time is the sum of these.
 #
-# While the host has a CPU, the thread on it seems to run. The kernel counts that time by CPU, and
-# it falls on the pieces that ran there in proportion to their length. The host takes a CPU for up
+# While the host has a CPU, the thread on it seems to run. The kernel counts that time by CPU. It is
+# divided among the pieces that ran there in proportion to their length. The host takes a CPU for up
 # to some 10 ms at a time, a tick of /proc/stat: of time T within a path the error is that of T /
 # 10 ms events at random.
 #
@@ -373,7 +368,7 @@ def takers_by_owner(
 # account_steal_time() in ``kernel/sched/cputime.c`` (Linux 6.18).
 
 _SLICE_S = 0.01
-_MOST_PIDS = 64  # that a recording has of a group
+_MOST_PIDS = 64  # of a group in a recording
 
 
 def quota_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
@@ -392,7 +387,7 @@ def quota_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
 
 
 def _are_in(profile: CompleteProfile, group: Throttled) -> NDArray[np.bool_]:
-    """Return bool[q] which processes are in a group; of a large one, the command's are."""
+    """Return bool[q]: the processes in a group; for a large one, the command's are."""
     processes = profile.processes
     if len(group.pids) >= _MOST_PIDS:
         return processes.is_command | processes.is_descendant
@@ -400,7 +395,7 @@ def _are_in(profile: CompleteProfile, group: Throttled) -> NDArray[np.bool_]:
 
 
 def stolen_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
-    """Return i64[p]: how much of the time of each piece that ran the host took, on average."""
+    """Return i64[p]: the mean time that the host took of each piece that ran."""
     found = np.zeros(len(path), np.int64)
     if path.cpu is None:
         return found
@@ -411,8 +406,3 @@ def stolen_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
             rows = np.flatnonzero((path.cpu == cpu) & (path.state == PATH_RAN))
             found[rows] = np.rint(path.length_ns.take(rows) * (stolen / busy))
     return found
-
-
-def stolen_half_width_s(seconds: float) -> float:
-    """Return half of the 95 % interval of the time that the host took of a path."""
-    return min(_Z * float(np.sqrt(seconds * _SLICE_S)), seconds)

@@ -1,12 +1,12 @@
-"""How much of the wall time each hit took, from the samples of a clock alone.
+"""The wall time of each hit, from the samples of a clock alone.
 
-While n threads of those asked for had a CPU, each of them took 1/n of the wall time. Each sample of
-a CPU's clock says what that CPU did from half way to the sample before to half way to the one
-behind. n counts the threads that the samples nearest in time name, each once: a thread that has
-just moved to another CPU is not two. So a sample is worth its CPU time divided by n, and all of
-them together the time in which anything that was asked for ran.
+While n of the chosen threads had a CPU, each of them took 1/n of the wall time. Each sample of a
+CPU's clock shows its state from half way to the sample before to half way to the next. n counts the
+threads of the samples nearest in time, each once: a thread that has just moved to another CPU is
+not two. So a sample is worth its CPU time divided by n, and all of them together the time in which
+any chosen thread ran.
 
-It is an estimate: threads that alternate faster than the clocks tick look as if they ran at once.
+It is an estimate: threads that alternate faster than the clocks tick seem to run at once.
 `perf report --latency` weighs samples the same way, with n from the records of context switches
 (``tools/perf/Documentation/cpu-and-latency-overheads.txt``, Linux 6.15).
 """
@@ -32,19 +32,19 @@ _TIME_BITS = 48
 _MOST_THREADS = 1 << 15
 _LARGEST_TID = 1 << 22  # PID_MAX_LIMIT
 _BINS_A_TICK, _MOST_BINS = 16, 1 << 22
-# More samples would say the same: of a long recording stretches of some samples each, evenly spaced
-# among all samples, are looked at. Some times say where they begin and end.
+# More samples would add nothing: from a long recording this uses stretches of some samples each,
+# evenly spaced among all samples. A subset of the times gives their bounds.
 _MOST_SAMPLES, _BLOCK = 1 << 20, 1 << 14
 _MOST_LOOKED_AT = 1 << 14
 
 
 class WallTime(NamedTuple):
-    """The wall time of what is asked for, by samples.
+    """The wall time of the chosen threads, by samples.
 
     Attributes:
         total_s: of the run.
-        busy_s: in which any of it ran.
-        at_once: on how many CPUs it ran then, on average.
+        busy_s: in which any of them ran.
+        at_once: the mean number of their CPUs then.
     """
 
     total_s: float
@@ -53,7 +53,7 @@ class WallTime(NamedTuple):
 
     @property
     def idle_s(self) -> float:
-        """Time in which none of it ran."""
+        """Time in which none of them ran."""
         return max(self.total_s - self.busy_s, 0.0)
 
 
@@ -64,11 +64,11 @@ def wall_seconds(
 
     Args:
         profile: with its samples.
-        design: how those of an event of time were taken.
-        chosen: bool[h] the hits that are asked for, of this event.
+        design: of the samples of a timed event.
+        chosen: bool[h] hits of this event.
 
     Returns:
-        None if neither time nor thread of the samples is known.
+        None if time or thread of the samples is unknown.
     """
     samples = profile.samples
     if not len(samples) or samples.tid is None or not design.has_time:
@@ -112,7 +112,7 @@ def wall_seconds(
 
 
 def _stretches(time_ns: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
-    """Return u64[2n] begins and ends of stretches that have about `_MOST_SAMPLES` of `count`."""
+    """Return u64[2n] bounds of stretches that have about `_MOST_SAMPLES` of `count`."""
     some = np.sort(time_ns[:: max(len(time_ns) // _MOST_LOOKED_AT, 1)])
     first = np.linspace(0, len(some), _MOST_SAMPLES // _BLOCK, endpoint=False)
     length = max(len(some) / len(first) * _MOST_SAMPLES / count, 1.0)
@@ -123,7 +123,7 @@ def _stretches(time_ns: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
 def _moved(
     time_ns: NDArray[np.uint64], stretches: NDArray[np.uint64], longest_ns: int
 ) -> NDArray[np.int64]:
-    """Return i64[s] times as if the stretches that they are in followed each other."""
+    """Return i64[s] times as if their stretches were contiguous."""
     begin = stretches[::2].view(np.int64)
     length = (stretches[1::2] - stretches[:-1:2]).view(np.int64) + 2 * longest_ns
     time = time_ns.view(np.int64)
@@ -132,7 +132,7 @@ def _moved(
 
 
 def _numbered(tid: NDArray[np.int32]) -> NDArray[np.uint16]:
-    """Return u16[s] a number of each thread, which sorts fast; nothing if there are too many."""
+    """Return u16[s] a number of each thread, which sorts fast; nothing for too many threads."""
     nothing = np.empty(0, np.uint16)
     if int(tid.min()) < 0 or int(tid.max()) >= _LARGEST_TID:
         return nothing
@@ -145,12 +145,12 @@ def _numbered(tid: NDArray[np.int32]) -> NDArray[np.uint16]:
 def _cells(
     time: NDArray[np.int64], clock: NDArray[np.uint16], longest_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return i64[s] from when to when each sample is the one of its CPU that is nearest in time.
+    """Return i64[s] the bounds of the time in which each sample is the nearest of its CPU.
 
     Args:
         time: i64[s] when each was taken, ascending.
-        clock: u16[s] its CPU, or the thread whose clock it is.
-        longest_ns: time between two ticks of a busy CPU at most; in a longer gap it was idle.
+        clock: u16[s] its CPU, or the thread with its own clock.
+        longest_ns: longest time between two ticks of a busy CPU; in a longer gap it was idle.
     """
     order = np.argsort(clock, kind="stable")
     at, of_clock = time.take(order), clock.take(order)
@@ -167,12 +167,11 @@ def _cells(
 def _without_shared(
     thread: NDArray[np.uint16], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the cells without what two of one thread share; those that are left with nothing end.
+    """Return the cells without the overlap of two of one thread, which may leave empty cells.
 
     Args:
         thread: u16[s] of each cell, in chronological order.
-        start: i64[s] when each begins.
-        end: i64[s] when it ends.
+        start, end: i64[s].
     """
     order = np.argsort(thread, kind="stable")
     key = thread.take(order).astype(np.int64) << _TIME_BITS
