@@ -234,7 +234,7 @@ class InShort(Record):
         return self.functions[:MOST_FUNCTIONS]
 
     def first_with_callees(self, most: int) -> tuple[CalleesRow, ...]:
-        """Return those for `most` lines: the user's own functions first, then by descending time."""
+        """Return those for `most` lines: the user's own functions are chosen before others."""
         by_worth = sorted(self.with_callees, key=lambda row: not row.is_own)
         shown = by_worth[:most]
         return tuple(row for row in self.with_callees if row in shown)
