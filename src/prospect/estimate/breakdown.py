@@ -18,7 +18,7 @@ from prospect.dimensions import BY_NAME
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars, half_widths
-from prospect.estimate.statistics.row_limits import alike, needed_seconds
+from prospect.estimate.statistics.row_limits import needed_seconds, tied
 from prospect.estimate.wall_seconds import wall_seconds
 from prospect.figures.hit_keys import hit_keys, kept_apart
 from prospect.figures.modes import event_has_time, event_seconds, event_weight
@@ -152,7 +152,7 @@ class Breakdown(Record):
         difference_s, wall_s = bars.difference_half_width_s, self.profile.run.wall_seconds
         return RowErrors(
             bars.half_width_s,
-            alike(bars.seconds, above, difference_s),
+            tied(bars.seconds, above, difference_s),
             needed_seconds(bars.seconds, above, difference_s, wall_s),
         )
 

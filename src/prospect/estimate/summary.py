@@ -168,7 +168,7 @@ class FunctionRow(NamedTuple):
         return self.wall.seconds[self.row] if self.wall else math.nan
 
 
-class InShort(Record):
+class Summary(Record):
     """The first screen of a report.
 
     Attributes:
@@ -240,30 +240,30 @@ class InShort(Record):
         return tuple(row for row in self.with_callees if row in shown)
 
     @property
-    def programs_behind(self) -> int:
+    def programs_after(self) -> int:
         """How many programs are not in the first screen."""
         return self.more_programs + len(self.programs) - len(self.first_programs)
 
     @property
-    def functions_behind(self) -> int:
+    def functions_after(self) -> int:
         """How many functions are not in the first screen."""
         return self.more_functions + len(self.functions) - len(self.first_functions)
 
 
-def summary(event: EventReport, least_s: float = np.inf) -> InShort:
+def summary(event: EventReport, least_s: float = np.inf) -> Summary:
     """Sum an event of a report up.
 
     Rows beyond those of the first screen have at least `least_s` seconds.
     """
-    return replace(_Summary(event).made(least_s), with_callees=event.with_callees)
+    return replace(_Builder(event).made(least_s), with_callees=event.with_callees)
 
 
 def functions_by_process(event: EventReport, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
     """Return the functions of each process, and how many have less time than `least_s`."""
-    return _Summary(event).by_process(least_s)
+    return _Builder(event).by_process(least_s)
 
 
-class _Summary:
+class _Builder:
     """The common state of the parts: the chosen hits, and their owners."""
 
     def __init__(self, event: EventReport) -> None:
@@ -289,7 +289,7 @@ class _Summary:
     def _wall_by_hit(self) -> NDArray[np.float64] | None:
         return wall_seconds(self._profile, self._design, self._chosen)
 
-    def made(self, least_s: float) -> InShort:
+    def made(self, least_s: float) -> Summary:
         """Return the summary."""
         chosen, hits = self._chosen, self._profile.hits
         programs = self._table([self._program.number], Bound(MOST_PROGRAMS, least_s))
@@ -314,7 +314,7 @@ class _Summary:
         is_whole = self._profile.run.system_wide and is_time
         seconds = float(self._design.seconds[chosen].sum())
         others_s = float(self._design.seconds[self._others].sum()) if is_whole else 0.0
-        return InShort(
+        return Summary(
             has_time=self._design.has_time,
             event=self._event,
             hits=count,

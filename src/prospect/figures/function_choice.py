@@ -18,7 +18,7 @@ from prospect.figures.processes import chosen_hits
 from prospect.figures.shown_rows import function_names
 from prospect.figures.stacks.frames import KERNEL_KINDS
 from prospect.profile.complete import complete
-from prospect.profile.naming import IN_SHORT, NameSource
+from prospect.profile.naming import SHORT_REMEDIES, NameSource
 from prospect.records import NamedTuple, Record
 from prospect.spelling import suggestion
 
@@ -209,4 +209,4 @@ def _unnamed(profile: Profile, count: NDArray[np.number]) -> str:
     if share < _LEAST_UNNAMED:
         return ""
     reason = NameSource(NameSource.NO_STRIPPED + int(of_reason.argmax()))
-    return f"; {share:.0%} of samples have no name ({IN_SHORT[reason]})"
+    return f"; {share:.0%} of samples have no name ({SHORT_REMEDIES[reason]})"

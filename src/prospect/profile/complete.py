@@ -117,12 +117,11 @@ def _complete_places(
 def _usable(event: EventInfo) -> EventInfo:
     """Replace rates that are not finite or negative by 0, as in a damaged header."""
     names = ("seconds_per_period", "seconds_per_hit", "frequency_hz")
-    rates: dict[str, Any] = {name: _rate(getattr(event, name)) for name in names}
+    rates: dict[str, Any] = {name: getattr(event, name) for name in names}
+    for name, rate in rates.items():
+        if not (math.isfinite(rate) and rate >= 0):
+            rates[name] = 0.0
     return replace(event, **rates)
-
-
-def _rate(value: float) -> float:
-    return value if math.isfinite(value) and value >= 0 else 0.0
 
 
 def _with_row(table: _Table, **values: Any) -> _Table:

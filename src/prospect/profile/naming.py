@@ -1,6 +1,6 @@
 """Sources of names, or reasons why there is none, each with its remedy; lists made on demand.
 
-A report shows a few hundred of thousands of functions. A `LateList` demangles only these names.
+A report shows a few hundred of thousands of functions. A `LazyList` demangles only these names.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ LABELS: dict[NameSource, str] = {
 _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"
 
 # Each reason with its remedy, for one line of the first screen.
-IN_SHORT: dict[NameSource, str] = {
+SHORT_REMEDIES: dict[NameSource, str] = {
     NameSource.NO_STRIPPED: "stripped: install debug symbols (-dbgsym)",
     NameSource.NO_NAME_BOUNDS: "stripped: install debug symbols (-dbgsym)",
     NameSource.NO_FILE: "file gone: --sysroot DIR or DEBUGINFOD_URLS",
@@ -145,7 +145,7 @@ REMEDIES: dict[NameSource, str] = {
 _Item = TypeVar("_Item")
 
 
-class LateList(Sequence[_Item]):
+class LazyList(Sequence[_Item]):
     """A list that makes an item when it is read, and all items at once when it is iterated."""
 
     def __init__(self, count: int, make: Callable[[Sequence[int]], list[_Item]]) -> None:
@@ -198,12 +198,12 @@ class LateList(Sequence[_Item]):
 
 def gather(items: Sequence[_Item], rows: Sequence[int]) -> list[_Item]:
     """Return the items of these rows of any list."""
-    return items.take(rows) if isinstance(items, LateList) else [items[row] for row in rows]
+    return items.take(rows) if isinstance(items, LazyList) else [items[row] for row in rows]
 
 
 def joined(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
-    """Return the concatenation of lists; items of a `LateList` are still made on demand."""
-    if not any(isinstance(part, LateList) for part in parts):
+    """Return the concatenation of lists; items of a `LazyList` are still made on demand."""
+    if not any(isinstance(part, LazyList) for part in parts):
         return list(itertools.chain.from_iterable(parts))
     start = [0, *itertools.accumulate(map(len, parts))]
 
@@ -219,4 +219,4 @@ def joined(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
         }
         return [made[row] for row in rows]
 
-    return LateList(start[-1], make)
+    return LazyList(start[-1], make)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.summary import FunctionRow, InShort
+    from prospect.estimate.summary import FunctionRow, Summary
 
 _RECORDING_SUFFIXES = (".data", ".archive")
 _TITLE = "Next:   "
@@ -75,7 +75,7 @@ class Repeated(NamedTuple):
 NOTHING = Repeated()
 
 
-def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated) -> Iterator[str]:
+def next_lines(view: Report, short: Summary, recording: str, repeated: Repeated) -> Iterator[str]:
     """Yield the commands; none if no command can read the recording.
 
     `recording` is its name in a command line, "" if it is not kept.
@@ -103,7 +103,7 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
 
 def _of_recording(  # noqa: PLR0913 - a keyword for each
     view: Report,
-    short: InShort,
+    short: Summary,
     recording: str,
     repeated: Repeated,
     *,
@@ -142,7 +142,7 @@ def _of_recording(  # noqa: PLR0913 - a keyword for each
     return [*commands, command("view", *file)][:_MOST_READERS]
 
 
-def _is_of_others(view: Report, short: InShort) -> bool:
+def _is_of_others(view: Report, short: Summary) -> bool:
     """Return whether others used the machine: COMMAND may have asked a daemon to work.
 
     If its waits were recorded, they are the better thing to look at.
@@ -205,7 +205,7 @@ def _of_store(view: Report, first: FunctionRow, repeated: Repeated) -> list[tupl
     return [*commands, command("view", *part)]
 
 
-def _blocking_function(view: Report, short: InShort) -> str:
+def _blocking_function(view: Report, short: Summary) -> str:
     """Return the kernel function in which threads waited longest, "" if waits are short."""
     if view.waiting is None or not view.waiting.blockers:
         return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.naming import LateList, gather
+from prospect.profile.naming import LazyList, gather
 from prospect.profile.naming import joined as joined_lists
 from prospect.records import Record, field, replace
 from prospect.symbols.demangling.demangle import LazyNames
@@ -96,9 +96,9 @@ def named(
         reason=np.where(
             function < 0, np.uint8(uncovered), np.append(source, np.uint8(0))[function]
         ),
-        name=LateList(len(raw), lambda rows: late.texts([raw[row] for row in rows])),
+        name=LazyList(len(raw), lambda rows: late.texts([raw[row] for row in rows])),
         linkage_name=[name.decode(errors="surrogateescape") for name in raw],
-        aliases=LateList(len(raw), lambda rows: _each(late, [aliases[row] for row in rows])),
+        aliases=LazyList(len(raw), lambda rows: _each(late, [aliases[row] for row in rows])),
         function_address=start,
         function_size=table.end.take(hit_rows) - start,
         is_global=table.is_global.take(hit_rows),

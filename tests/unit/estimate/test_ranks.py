@@ -6,7 +6,7 @@ from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.statistics.row_limits import alike, needed_seconds, separation_sentence
+from prospect.estimate.statistics.row_limits import needed_seconds, separation_sentence, tied
 
 ABOVE = np.array([-1, 0, 1])
 SECONDS = np.array([1.0, 0.9, 0.2])
@@ -14,7 +14,7 @@ HALF = np.array([np.nan, 0.2, 0.1])
 
 
 def test_a_row_is_alike_where_zero_is_in_the_interval_of_the_difference():
-    assert alike(SECONDS, ABOVE, HALF).tolist() == [False, True, False]
+    assert tied(SECONDS, ABOVE, HALF).tolist() == [False, True, False]
 
 
 def test_a_run_four_times_as_long_halves_the_interval():

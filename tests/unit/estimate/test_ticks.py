@@ -91,10 +91,10 @@ def test_ticks_of_one_clock_need_no_line_of_time(cpus):
     missing = ticks.missing.number.sum() + ticks.missing.at_end.sum()
     assert abs(missing - (len(profile.samples) - keep.sum())) <= cpus
     steps = np.diff(in_order) / PERIODS_NS[0]
-    behind = ticks.missing.behind[~np.isin(ticks.missing.behind, ticks.start)]
-    number = ticks.missing.number[~np.isin(ticks.missing.behind, ticks.start)]
+    after = ticks.missing.after[~np.isin(ticks.missing.after, ticks.start)]
+    number = ticks.missing.number[~np.isin(ticks.missing.after, ticks.start)]
     # But where a clock stopped.
-    assert np.count_nonzero(np.abs(steps[behind - 1] - 1 - number) > 0.5) <= cpus
+    assert np.count_nonzero(np.abs(steps[after - 1] - 1 - number) > 0.5) <= cpus
     sequence = tick_sequence(ticks, thin.samples.hit_index, 100)
     assert np.count_nonzero(sequence == MISSING) == missing
 
@@ -166,7 +166,7 @@ def test_a_grid_that_moves_whenever_the_kernel_restarts_its_timers_is_followed()
     restarts = (time_ns - np.uint64(BEGIN_NS)) // np.uint64(50_000_000)
     moved = replace(profile.samples, time_ns=time_ns + restarts * np.uint64(15_000))
     ticks = ticks_of(replace(profile, samples=moved))
-    # But for the last ones, which come behind the end of the stretch.
+    # But for the last ones, which come after the end of the stretch.
     assert np.abs(ticks.count[0] - np.bincount(profile.samples.clock)).max() <= 2
     assert ticks.missing.number.sum() + ticks.missing.at_end.sum() <= len(time_ns) / 1000
     assert sampling_design(replace(profile, samples=moved), 0).sees_rhythm

@@ -10,7 +10,7 @@ from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stack_copies, stacks_profile
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
-from prospect.profile.naming import IN_SHORT, NameSource
+from prospect.profile.naming import SHORT_REMEDIES, NameSource
 from prospect.records import replace
 from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.text.text_report import TextRenderer
@@ -165,8 +165,8 @@ def test_unnamed_hits_have_their_commonest_reason_and_its_remedy():
 
 def test_each_reason_fits_on_the_line():
     reasons = [source for source in NameSource if not source.named]
-    assert set(IN_SHORT) == set(reasons)
-    assert max(map(len, IN_SHORT.values())) <= 46
+    assert set(SHORT_REMEDIES) == set(reasons)
+    assert max(map(len, SHORT_REMEDIES.values())) <= 46
 
 
 def test_chains_cut_at_the_limit_are_said_with_its_sysctl():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_ANON, KIND_ELF
-from prospect.profile.naming import LateList, NameSource
+from prospect.profile.naming import LazyList, NameSource
 from prospect.records import replace
 from prospect.symbols import kept_names
 from prospect.symbols.images.image_files import read_own_vdso
@@ -97,8 +97,8 @@ class CountedLate(Counted):
         name, aliases = found.named.name, found.named.aliases
         late = replace(
             found.named,
-            name=LateList(len(name), lambda rows: [name[row] for row in rows]),
-            aliases=LateList(len(name), lambda rows: [aliases[row] for row in rows]),
+            name=LazyList(len(name), lambda rows: [name[row] for row in rows]),
+            aliases=LazyList(len(name), lambda rows: [aliases[row] for row in rows]),
         )
         return replace(found, named=late)
 

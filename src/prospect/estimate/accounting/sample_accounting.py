@@ -108,7 +108,9 @@ def count_ticks(
     """
     clocks, group_count = profile.clocks, len(idle_s)
     # The last row is for no sample: the sample on the other side of the gap decides.
-    is_idle = np.append(_hits_idle(profile, grid), True)
+    is_zero = profile.processes.pid.take(profile.hits.process_index) == 0
+    hits_zero = looked_up(looked_up(is_zero, profile.samples.hit_index), grid.sample_index)
+    is_idle = np.append(hits_zero, True)
 
     def summed(ticks: NDArray[np.float64] | Rows) -> Rows:
         return np.rint(np.bincount(group, ticks, group_count)).astype(np.int64)
@@ -118,7 +120,7 @@ def count_ticks(
 
     gaps = find_gaps(grid, profile.clock_stops)
     missing = _missing(grid, gaps, group, is_idle, np.isfinite(idle_s))
-    idle_hits = by_clock(grid.members.counted(is_idle[:-1]))
+    idle_hits = by_clock(grid.members.counted(hits_zero))
     expected = summed(_expected(clocks, grid))
     first = np.unique(group, return_index=True)[1]
     period_s = usable_periods_ns(clocks)[first] * 1e-9
@@ -155,12 +157,6 @@ def count_ticks(
     return counts, idle_throttled, int((reported - lost).sum())
 
 
-def _hits_idle(profile: ProfileByFunction, grid: Grid) -> NDArray[np.bool_]:
-    """Return bool[m]: the samples of the grid that hit process zero."""
-    is_zero = profile.processes.pid.take(profile.hits.process_index) == 0
-    return looked_up(looked_up(is_zero, profile.samples.hit_index), grid.sample_index)
-
-
 def _expected(clocks: ClockTable, grid: Grid) -> NDArray[np.float64]:
     ran_ns = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
     ticks = np.floor(ran_ns.astype(np.float64) / usable_periods_ns(clocks))
@@ -192,15 +188,15 @@ def _missing(
     limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
     limit_ns = np.minimum(limit_ns, period_ns * _MOST_ON_TIME)
     # If a clock stopped before a sample came, there is no evidence that its timer was held up.
-    late_ns = np.append(grid.late_ns, 0.0).take(gaps.behind)
-    before, behind = is_idle.take(gaps.before), is_idle.take(gaps.behind)
+    late_ns = np.append(grid.late_ns, 0.0).take(gaps.after)
+    before, after = is_idle.take(gaps.before), is_idle.take(gaps.after)
     row = group.take(grid.stretches.clock_index.take(gaps.stretch))
     is_known = has_accounting.take(row)
-    may_be_idle = (late_ns <= limit_ns) & (before | behind | is_known)
+    may_be_idle = (late_ns <= limit_ns) & (before | after | is_known)
     state = np.where(may_be_idle, _MAY_BE_IDLE, _BUSY)
     # At the ends of a clock's time there is a hit on one side only.
-    is_between = (gaps.before >= 0) & (gaps.behind >= 0)
-    state[before & behind & (is_between | ~is_known)] = _IDLE
+    is_between = (gaps.before >= 0) & (gaps.after >= 0)
+    state[before & after & (is_between | ~is_known)] = _IDLE
     cell = (row * GAP_KINDS + gaps.kind) * _STATES + state
     ticks = np.bincount(cell, gaps.count, len(has_accounting) * GAP_KINDS * _STATES)
     return ticks.astype(np.int64).reshape(-1, GAP_KINDS, _STATES)
@@ -345,7 +341,8 @@ def sample_accounting(
         profile, grid, group, accounted_idle_s.take(clock_cpu)
     )
     period_ns = usable_periods_ns(clocks)[first]
-    worth_s = _worth_s(profile, clocks.event[first], period_ns)
+    worth = np.array([event.seconds_per_period for event in profile.run.events])
+    worth_s = period_ns * worth.take(clocks.event[first], mode="clip")
     idle_s, busy_s = (
         np.bincount(clock_cpu, ticks * worth_s, len(cpu)).astype(np.float64)
         for ticks in (counts.idle + idle_throttled, counts.busy)
@@ -368,14 +365,6 @@ def sample_accounting(
         unclocked=len(profile.samples) - int(grid.recorded.sum()),
         other_losses=other_losses,
     )
-
-
-def _worth_s(
-    profile: ProfileByFunction, event: NDArray[np.uint16], period_ns: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    worth = np.array([known.seconds_per_period for known in profile.run.events])
-    worth_s: NDArray[np.float64] = period_ns * worth.take(event, mode="clip")
-    return worth_s
 
 
 def _unwatched_s(profile: ProfileByFunction, group: Rows, clock_cpu: Rows) -> float:

@@ -361,15 +361,16 @@ def annotation_view(profile: Profile, choice: FunctionChoice) -> AnnotationView:
         )
         events.append(_event(profile, event, at, by_function, by_instruction))
     shown = [event for event in events if event.functions]
-    counters = run_counters(profile)
     detail = shown_detail(profile.processes, choice.detail)
+    notes = code.lines.notes if code.lines else {}
+    of_lines = grouped((profile.objects.path[row], note) for row, note in notes.items())
     return AnnotationView(
         profile=profile,
         code=code,
         choice=choice,
         detail=detail,
-        notes=_notes(profile, code, detail),
-        warnings=run_warnings(profile, counters),
+        notes=(*limits_of(profile, detail), *of_lines),
+        warnings=run_warnings(profile, run_counters(profile)),
         events=shown,
         nothing="" if shown else _why_nothing(profile, choice, events),
     )
@@ -452,9 +453,3 @@ def _function(
         weight=instructions.weight[rows],
     )
     return annotated_function(code, function, event, whole, parts)
-
-
-def _notes(profile: CompleteProfile, code: CodeTable, detail: Detail) -> tuple[str, ...]:
-    notes = code.lines.notes if code.lines else {}
-    of_lines = grouped((profile.objects.path[row], note) for row, note in notes.items())
-    return (*limits_of(profile, detail), *of_lines)

@@ -43,7 +43,7 @@ class Gaps(Record):
     Attributes:
         kind: i64[g] GAP_*.
         count: i64[g] missing ticks, at least 1.
-        before, behind: i64[g] rows of the grid: the samples around the gap, -1 for none.
+        before, after: i64[g] rows of the grid: the samples around the gap, -1 for none.
         due_ns: f64[g] when the tick before the first missing one was due, from the stretch's start.
     """
 
@@ -51,7 +51,7 @@ class Gaps(Record):
     kind: Rows
     count: Rows
     before: Rows
-    behind: Rows
+    after: Rows
     due_ns: Numbers
 
     def __len__(self) -> int:
@@ -62,12 +62,12 @@ class MissingTicks(NamedTuple):
     """Ticks of all clocks without a sample.
 
     Attributes:
-        behind: i64[q] the samples, ascending, that come after such ticks.
+        after: i64[q] the samples, ascending, that come after such ticks.
         number: i64[q] of these ticks, from the sample before or the stretch's beginning on.
         at_end: i64[s] those after each stretch's last sample.
     """
 
-    behind: Rows
+    after: Rows
     number: Rows
     at_end: Rows
 
@@ -120,7 +120,7 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
         kind=np.repeat([GAP_INNER, GAP_END], [len(inner), len(at_end)]),
         count=np.concatenate((missing[is_gap], missing_at_end[at_end])).astype(np.int64),
         before=np.concatenate((before, last[at_end])),
-        behind=np.concatenate((inner, np.full(len(at_end), -1))),
+        after=np.concatenate((inner, np.full(len(at_end), -1))),
         due_ns=np.concatenate(
             (
                 inner_ns + before_tick * period_ns.take(stretch),
@@ -144,9 +144,9 @@ def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks
     gaps = find_gaps(grid, None)
     of_gap = stretch.take(gaps.stretch)
     # A stretch that a throttle ended continues in the next of the grid's stretches.
-    behind = np.where(gaps.behind >= 0, gaps.behind, grid.start.take(gaps.stretch + 1))
-    is_inside = behind < start.take(of_gap + 1)
-    row, count = _by_sample(behind[is_inside], gaps.count[is_inside])
+    after = np.where(gaps.after >= 0, gaps.after, grid.start.take(gaps.stretch + 1))
+    is_inside = after < start.take(of_gap + 1)
+    row, count = _by_sample(after[is_inside], gaps.count[is_inside])
     at_end = np.bincount(of_gap[~is_inside], gaps.count[~is_inside], len(start) - 1)
     return MissingTicks(row, count, at_end.astype(np.int64))
 
@@ -172,9 +172,9 @@ def missing_of_bank(
     from_ns = offset_ns.take(of_grid) + gaps.due_ns.take(chosen)
     # Other clocks' samples among a gap's ticks: the n-th tick is n periods after `from_ns`.
     first = np.searchsorted(due_ns, from_ns + _ROUNDING * period_ns, "right")
-    behind = np.searchsorted(due_ns, from_ns + (ticks + 1 - _ROUNDING) * period_ns)
-    behind = np.clip(behind, first, np.maximum(start.take(of_gap + 1), first))
-    among = behind - first
+    after = np.searchsorted(due_ns, from_ns + (ticks + 1 - _ROUNDING) * period_ns)
+    after = np.clip(after, first, np.maximum(start.take(of_gap + 1), first))
+    among = after - first
     at = segments(first, among)
     since = (due_ns.take(at) - np.repeat(from_ns, among)) / np.repeat(period_ns, among)
     before = np.clip(np.ceil(since - _ROUNDING) - 1.0, 0.0, np.repeat(ticks, among))
@@ -183,10 +183,10 @@ def missing_of_bank(
     own[heads] = before[heads]
     left = ticks.astype(np.float64)
     left[among > 0] -= before[np.cumsum(among)[among > 0] - 1]
-    is_inside = behind < start.take(of_gap + 1)
+    is_inside = after < start.take(of_gap + 1)
     at_end = np.bincount(of_gap[~is_inside], left[~is_inside], count)
     row, missing = _by_sample(
-        np.concatenate((at, behind[is_inside])), np.concatenate((own, left[is_inside]))
+        np.concatenate((at, after[is_inside])), np.concatenate((own, left[is_inside]))
     )
     return MissingTicks(row, missing.astype(np.int64), at_end.astype(np.int64))
 
@@ -280,7 +280,7 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     clock, begin_ns = stretches.clock_index[gaps.stretch], stretches.begin_ns[gaps.stretch]
     end_ns = stretches.end_ns[gaps.stretch]
     after_ns = _sampled_ns(grid, gaps.before, begin_ns)
-    until_ns = _sampled_ns(grid, gaps.behind, end_ns)
+    until_ns = _sampled_ns(grid, gaps.after, end_ns)
     holds = np.zeros(len(gaps), np.bool_)
     for row in distinct(stop_clock).tolist():
         known_ns = np.sort(stop_ns[stop_clock == row])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.naming import IN_SHORT, NameSource
+from prospect.profile.naming import SHORT_REMEDIES, NameSource
 from prospect.profile.run_info import replaced_notes
 from prospect.records import Record
 
@@ -33,7 +33,7 @@ class UnnamedSamples(Record):
     @property
     def in_short(self) -> str:
         """The larger share and the remedy, for one line."""
-        return f"up to {max(self.shares):.0%} unnamed ({IN_SHORT[self.source]})"
+        return f"up to {max(self.shares):.0%} unnamed ({SHORT_REMEDIES[self.source]})"
 
     @property
     def note(self) -> str:
@@ -41,7 +41,7 @@ class UnnamedSamples(Record):
         before, after = self.shares
         return (
             f"{before:.0%} of the samples in A and {after:.0%} in B have no name"
-            f" ({IN_SHORT[self.source]})."
+            f" ({SHORT_REMEDIES[self.source]})."
         )
 
 

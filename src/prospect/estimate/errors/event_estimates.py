@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.error_bars import ErrorBars, alarms, error_bars, parts_of
-from prospect.estimate.statistics.row_limits import alike, needed_seconds, separation_sentence
+from prospect.estimate.statistics.row_limits import needed_seconds, separation_sentence, tied
 from prospect.figures.modes import MODE_COUNT, MODE_USER
 from prospect.records import Record, asdict, field_names, replace
 
@@ -263,7 +263,7 @@ def _estimated(
     bars = _bars(design, table, parts)
     known = table.is_shown & design.has_bars
     unknown = np.full(rows, np.nan)
-    is_alike = alike(bars.seconds, above, bars.difference_half_width_s)
+    is_alike = tied(bars.seconds, above, bars.difference_half_width_s)
     estimates = RowEstimates(
         seconds=bars.seconds,
         half_width_s=np.where(known, bars.half_width_s, unknown),

@@ -74,7 +74,7 @@ def tick_sequence(
     which ticks will be compared: runs of missing ticks are truncated to it.
     """
     parts = list(stretch_parts(ticks.start))
-    after, missing = ticks.missing.behind, np.minimum(ticks.missing.number, reach)
+    after, missing = ticks.missing.after, np.minimum(ticks.missing.number, reach)
     gap = np.searchsorted(after, [part.start for part, _ in parts]).tolist()
     at_end = np.minimum(ticks.missing.at_end, reach).tolist()
     stretches = list(dict.fromkeys(stretch for _, stretch in parts))

@@ -54,7 +54,7 @@ def decimals(half_width_s: float) -> int:
     return min(max(has_two - exponent, 0), MOST_DECIMALS)
 
 
-def alike(
+def tied(
     seconds: NDArray[np.float64],
     above: NDArray[np.int64],
     difference_half_width_s: NDArray[np.float64],

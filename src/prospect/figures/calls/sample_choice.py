@@ -146,7 +146,10 @@ def _called(samples: StackSamples, kind: str, what: str, words: Sequence[str]) -
         names = names_of(samples, WORDS[word])
         if names is None:
             continue
-        fits = [_fits(what, pair) for pair in zip(names.names, names.others, strict=True)]
+        fits = [
+            any(name == what or fnmatchcase(name, what) for name in pair)
+            for pair in zip(names.names, names.others, strict=True)
+        ]
         found |= np.array(fits, np.bool_).take(names.number)
         is_some |= any(fits)
         known += () if WORDS[word].is_number else (*names.names, *names.others)
@@ -173,10 +176,6 @@ def _through(samples: StackSamples, what: str) -> NDArray[np.bool_]:
     for rows in levels(stacks.depth)[1:]:
         found[rows] |= found.take(stacks.caller_index.take(rows))
     return found.take(samples.stack_index)
-
-
-def _fits(what: str, names: Sequence[str]) -> bool:
-    return any(name == what or fnmatchcase(name, what) for name in names)
 
 
 def _must_be_some(found: Sequence[bool], kind: str, what: str, known: Iterable[str]) -> None:

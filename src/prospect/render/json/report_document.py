@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.accounting.sample_accounting import SampleAccounting
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.summary import InShort
+    from prospect.estimate.summary import Summary
     from prospect.figures.report.waiting import Waiting
 
 _NS = 1e-9
@@ -72,7 +72,7 @@ class _Report(NamedTuple):
 
     report: Report
     options: JsonRenderer
-    short: InShort
+    short: Summary
     lines: list[str]
 
 
@@ -164,7 +164,7 @@ SERVICE = Object(
     program=TEXT("which has most of its samples"),
     other_programs=COUNT(),
 )
-IN_SHORT = Object(
+SHORT_REMEDIES = Object(
     "summary",
     samples=COUNT("of all of them together; `seconds` is 0 if the event has no time", "short.hits"),
     seconds=ROUNDED(get="short.seconds"),
@@ -177,9 +177,9 @@ IN_SHORT = Object(
     ),
     more_services=COUNT("how many there are besides", "short.more_services"),
     programs=Rows(PROGRAM)("the first three, processes of a name together", "short.first_programs"),
-    more_programs=COUNT("how many there are besides", "short.programs_behind"),
+    more_programs=COUNT("how many there are besides", "short.programs_after"),
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
-    more_functions=COUNT("how many there are besides", "short.functions_behind"),
+    more_functions=COUNT("how many there are besides", "short.functions_after"),
     with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "short.with_callees"),
     kernel=ROUNDED("time in the kernel; samples if the event has no time", "short.kernel_s"),
     entry_reasons=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
@@ -490,7 +490,7 @@ REPORT = Object(
     schema=schema("prospect-report/2"),
     generator=GENERATOR,
     options=OPTIONS("options of the report", itself),
-    summary=IN_SHORT("the first screen", itself),
+    summary=SHORT_REMEDIES("the first screen", itself),
     run=RUN("facts of the run", "report.profile.run"),
     notes_and_warnings=Part(NOTES_AND_WARNINGS, "report"),
     statistics=Mapping(

@@ -15,7 +15,7 @@ from prospect.estimate.summary import summary
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
 from prospect.profile.model import copies_of_waits_alone
-from prospect.profile.naming import IN_SHORT, NameSource
+from prospect.profile.naming import SHORT_REMEDIES, NameSource
 from prospect.profile.run_info import MAX_STACK
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.name_parts import short_names
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.summary import FunctionRow, InShort, ServiceRow
+    from prospect.estimate.summary import FunctionRow, ServiceRow, Summary
     from prospect.estimate.wall_seconds import WallTime
     from prospect.figures.report.waiting import Waiting
     from prospect.profile.run_info import Throttled
@@ -64,7 +64,7 @@ _LEAST_UNKNOWN = 0.05  # of the waits with a known reason
 
 
 def in_short_lines(
-    view: Report, short: InShort, recording: str, style: Style, repeated: Repeated = NOTHING
+    view: Report, short: Summary, recording: str, style: Style, repeated: Repeated = NOTHING
 ) -> Iterator[str]:
     """Yield the summary of a report: the text that every format shows.
 
@@ -114,7 +114,7 @@ def in_short_lines(
     yield from tail
 
 
-def _rows_that_fit(short: InShort, room: int) -> dict[str, int]:
+def _rows_that_fit(short: Summary, room: int) -> dict[str, int]:
     """Choose how many rows each table has, so that the next commands are on the first screen.
 
     Tables keep all rows if there are neither services nor functions with their callees.
@@ -128,7 +128,7 @@ def _rows_that_fit(short: InShort, room: int) -> dict[str, int]:
     }
     if not (short.with_callees or short.services):
         return rows
-    programs = rows["programs"] + short.programs_behind
+    programs = rows["programs"] + short.programs_after
     is_large = any(row.hits >= _LEAST_OF_SECOND * short.hits for row in short.programs[1:2])
     for table, least in (*_GIVEN_UP[:-1], ("with_callees", 2)) if is_large else _GIVEN_UP:
         while rows[table] > least:
@@ -143,7 +143,7 @@ def _rows_that_fit(short: InShort, room: int) -> dict[str, int]:
 
 def in_short_plain(
     report: Report, recording: str, repeated: Repeated = NOTHING
-) -> tuple[InShort, list[str]]:
+) -> tuple[Summary, list[str]]:
     """Return the summary of a report, and its lines without colours."""
     short = summary(report.events[0])
     return short, list(in_short_lines(report, short, recording, Style(colour=False), repeated))
@@ -167,7 +167,7 @@ def _listed(head: str, items: list[str]) -> str:
     return _cut(head + items[0])
 
 
-def _whole_lines(view: Report, short: InShort, figures: Figures) -> Iterator[str]:
+def _whole_lines(view: Report, short: Summary, figures: Figures) -> Iterator[str]:
     run = view.profile.run
     parts = []
     if run.wall_seconds > 0:
@@ -194,7 +194,7 @@ def _whole_lines(view: Report, short: InShort, figures: Figures) -> Iterator[str
         yield _cut(whole)
 
 
-def _service_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
+def _service_lines(short: Summary, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.services
     if not rows:
         return
@@ -217,7 +217,7 @@ def _service_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
         yield f"... and {pluralize(short.more_services, 'service')} more"
 
 
-def _program_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+def _program_lines(short: Summary, figures: Figures, style: Style, most: int) -> Iterator[str]:
     rows = short.first_programs[:most]
     times, bars = figures.timed_columns(
         [row.seconds for row in rows], [row.half_width_s for row in rows]
@@ -241,11 +241,11 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
     ]
     shares = [row.hits / max(short.hits, 1) for row in rows]
     yield from style.hot_rows(table_lines(*_known(columns)), shares)
-    if more := short.programs_behind + len(short.first_programs) - len(rows):
+    if more := short.programs_after + len(short.first_programs) - len(rows):
         yield f"... and {pluralize(more, 'program')} more"
 
 
-def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+def _callees_lines(short: Summary, figures: Figures, style: Style, most: int) -> Iterator[str]:
     from prospect.render.text.function_table import callees_columns  # noqa: PLC0415 - only with stacks
 
     rows = short.first_with_callees(most)
@@ -253,7 +253,7 @@ def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) ->
     yield from style.hot_rows(table_lines(*columns), [row.share for row in rows])
 
 
-def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+def _function_lines(short: Summary, figures: Figures, style: Style, most: int) -> Iterator[str]:
     rows = short.first_functions[:most]
     times, bars = figures.timed_columns(
         [row.seconds for row in rows], [row.half_width_s for row in rows]
@@ -279,7 +279,7 @@ def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -
         Column("Called by", callers, right=False, when=has_callers),
     ]
     yield from style.hot_rows(table_lines(*_known(columns)), [row.share for row in rows])
-    left_out = short.functions_behind + len(short.first_functions) - len(rows)
+    left_out = short.functions_after + len(short.first_functions) - len(rows)
     more = f"... and {left_out} more" if left_out else ""
     if closing := [part for part in (more, _separation(short)) if part]:
         yield _cut("; ".join(closing))
@@ -290,7 +290,7 @@ def _known(columns: list[Column]) -> list[Column]:
     return [column for column in columns if any(one != NO_TIME for one in column.cells)]
 
 
-def _separation(short: InShort) -> str:
+def _separation(short: Summary) -> str:
     if not short.needed_s:
         return ""
     if math.isinf(short.needed_s):
@@ -313,7 +313,7 @@ def _program_of(row: FunctionRow | ServiceRow, width: int) -> str:
     return _brief(row.program, width) + more
 
 
-def _entry_reason_line(short: InShort, figures: Figures) -> Iterator[str]:
+def _entry_reason_line(short: Summary, figures: Figures) -> Iterator[str]:
     if not short.entry_reasons:
         return
 
@@ -325,7 +325,7 @@ def _entry_reason_line(short: InShort, figures: Figures) -> Iterator[str]:
     yield _listed(f"Kernel: {amount(short.kernel_s)}{unit}: ", entry_reasons)
 
 
-def _others_line(short: InShort) -> Iterator[str]:
+def _others_line(short: Summary) -> Iterator[str]:
     """Yield who used the machine if COMMAND hardly did: a daemon may have worked for it."""
     if not short.others:
         return
@@ -421,7 +421,7 @@ def _throttled_part(view: Report, runnable_s: float) -> str:
     return f" (about {throttled_s:.2f} s throttled)" if throttled_s >= _MS else ""
 
 
-def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
+def _seen_lines(view: Report, short: Summary, style: Style) -> Iterator[str]:
     """Yield a line or two on what is missing from the figures."""
     if view.warnings:
         more = f" (and {len(view.warnings) - 1} more)" if len(view.warnings) > 1 else ""
@@ -442,13 +442,13 @@ def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
     )
 
 
-def _reason(view: Report, short: InShort) -> str:
+def _reason(view: Report, short: Summary) -> str:
     """Return the commonest reason for missing names, unless a hint on a runtime says more."""
     source = short.nameless_source
     has_hint = source == NameSource.NO_ANONYMOUS and bool(view.hints)
     if source is None or has_hint or short.nameless < _LEAST_EXPLAINED:
         return ""
-    return f" ({IN_SHORT[source]})"
+    return f" ({SHORT_REMEDIES[source]})"
 
 
 def _cut_stacks(view: Report) -> Iterator[str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
+    from prospect.estimate.summary import FunctionRow, ProgramRow, Summary
     from prospect.render.text.style import Page
 
 _MODES = ("User", "System", "Interrupt", "Other")
@@ -43,7 +43,7 @@ _NAME_WIDTH = 24
 _LEAST_AT_ONCE = 1.05
 
 
-def program_lines(page: Page, short: InShort) -> Iterator[str]:
+def program_lines(page: Page, short: Summary) -> Iterator[str]:
     """Yield the section of programs, most time first; nothing if there was no hit."""
     rows, style = short.programs, page.style
     if not rows:
@@ -61,7 +61,7 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
     yield from _closing(page, short, rows, short.more_programs, "program")
 
 
-def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[str]:
+def function_lines(page: Page, short: Summary, *, by_process: bool) -> Iterator[str]:
     """Yield the section of functions, most time of their own first; nothing without a hit.
 
     `short` has the page's threshold. Each process that ran a function has a row if `by_process`.
@@ -92,7 +92,7 @@ def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[
 
 
 def _figures(
-    page: Page, short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]
+    page: Page, short: Summary, rows: Sequence[ProgramRow] | Sequence[FunctionRow]
 ) -> list[Column]:
     """Return the columns that both tables begin with."""
     event = short.event
@@ -116,7 +116,7 @@ def _mode(page: Page, amounts: list[float], mode: int) -> Column:
     return Column(_MODES[mode], cells, when=mode < _USUAL or any(amounts))
 
 
-def _shares(short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]) -> list[float]:
+def _shares(short: Summary, rows: Sequence[ProgramRow] | Sequence[FunctionRow]) -> list[float]:
     if short.has_time:
         return [row.seconds / max(short.seconds, 1e-12) for row in rows]
     return [row.hits / max(short.hits, 1) for row in rows]
@@ -130,7 +130,7 @@ def _named(name: str, others: int = 0) -> str:
 
 def _closing(
     page: Page,
-    short: InShort,
+    short: Summary,
     rows: Sequence[ProgramRow] | Sequence[FunctionRow],
     more: int,
     what: str,

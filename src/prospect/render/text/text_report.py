@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.finished_report import EventReport, Report
-    from prospect.estimate.summary import InShort
+    from prospect.estimate.summary import Summary
 
 
 class TextRenderer(FiguresRenderer):
@@ -81,7 +81,7 @@ def _classic(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
 
 
 def _figures_first(
-    report: Report, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
+    report: Report, pages: list[tuple[Page, Summary]], style: Style, *, by_process: bool
 ) -> Iterator[str]:
     """Yield where the time went, of all chosen processes and of each."""
     yield from ["", *style.warnings(report.warnings)]
