@@ -382,6 +382,8 @@ _BUILD_ID_WORD = 5
 _MINOR_END_BIT = np.uint64(32 + 20)
 _INODE_BITS = np.uint64(48)
 _MASK_LOW = np.uint64((1 << 32) - 1)
+# PERF_RECORD_MISC_LOST_SAMPLES_BPF: perf's own filter dropped them, as it was asked to.
+_FILTERED_OUT = np.uint16(1 << 15)
 _MASK_BYTE = np.uint64(0xFF)
 
 
@@ -547,6 +549,13 @@ def _tasks(records: Records, name: NDArray[np.int32]) -> Tasks:
 
 
 def _losses(records: Records) -> Losses:
+    """Return losses, each once.
+
+    perf record (from 6.1 on) appends how many samples each event lost, as LOST_SAMPLES without a
+    time. LOST records of the kernel count the same, and records of other events of their buffer.
+
+    Source: record__read_lost_samples() in ``tools/perf/builtin-record.c``, Linux 6.18.
+    """
     rows = records.of(*_LOSSES)
     type_ = records.type.take(rows)
     count = np.zeros(len(rows), np.uint64)
@@ -558,8 +567,12 @@ def _losses(records: Records) -> Losses:
     count[is_lost] = records.word(rows[is_lost], 2)
     count[is_lost_samples] = records.word(rows[is_lost_samples], 1)
     id_[is_throttle] = records.word(rows[is_throttle], 2)
+    time_ns, is_filtered = records.time_ns.take(rows), records.misc.take(rows) & _FILTERED_OUT > 0
+    count[is_lost_samples & is_filtered] = 0
+    if (is_lost_samples & ~is_filtered & (time_ns == 0)).any():
+        count[is_lost] = 0
     return Losses(
-        time_ns=records.time_ns.take(rows),
+        time_ns=time_ns,
         kind=type_.astype(np.uint8),
         count=count,
         id=id_,

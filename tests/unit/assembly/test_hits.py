@@ -6,6 +6,7 @@ import time
 
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID
+from prospect.abi import constants as abi
 from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
 from prospect.assembly.tables.hit_tables import describe_losses
 from prospect.events.decode import decode
@@ -31,6 +32,18 @@ def test_losses_add_up_by_cpu_and_throttling_is_counted_once_each_time():
         RECORDS.throttle(6, CLOCK_ID, undo=True, cpu=3),
     ]
     assert losses_of(records) == [(0, 0, 1), (1, 7, 0), (2, 5, 0)]
+
+
+def test_sums_of_events_without_samples_are_no_lost_samples():
+    dummy = CLOCK._replace(
+        attr=CLOCK.attr._replace(type=1, config=abi.PERF_COUNT_SW_DUMMY), ids=(CLOCK_ID + 1,)
+    )
+    records = [
+        RECORDS.lost_samples(n, id=number) for n, number in ((5, CLOCK_ID), (9, CLOCK_ID + 1))
+    ]
+    events = decode([RecordBlock(memoryview(b"".join(records)))], (CLOCK, dummy))
+    table = describe_losses(events, RecordingInfo(events=(CLOCK, dummy)))
+    assert table.lost.tolist() == [5]
 
 
 def test_the_counters_win_where_they_say_more():

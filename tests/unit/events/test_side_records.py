@@ -224,10 +224,18 @@ def test_losses_say_what_how_much_and_where():
     )
     losses = found.losses
     assert losses.kind.tolist() == [13, 2, 13, 5, 6]
-    assert losses.count.tolist() == [31, 1000, 30, 0, 0]
+    assert losses.count.tolist() == [0, 1000, 30, 0, 0]  # what perf's filter dropped is not lost
     assert losses.id.tolist() == [0, 7, 8, 9, 9]
     assert losses.cpu.tolist() == [-1, 1, 2, 3, 0]
     assert losses.time_ns.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_losses_that_perf_adds_up_at_the_end_are_not_counted_twice():
+    make, without_time = RecordBuilder(), RecordBuilder(sample_id_all=False)
+    kernel = make.lost(7, 1000, time=1, cpu=1), make.lost_samples(30, time=2, id=8, cpu=2)
+    losses = decoded(*kernel, without_time.lost_samples(400)).losses
+    assert losses.kind.tolist() == [13, 2, 13]
+    assert losses.count.tolist() == [400, 0, 30]
 
 
 def test_kernel_symbols_come_and_go():

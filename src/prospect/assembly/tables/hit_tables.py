@@ -9,6 +9,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.syscall_names import NO_SUCH_CALL, syscall_name
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of, number_of
+from prospect.assembly.tables.run_facts import lost_beside
 from prospect.columns.grouping import distinct_keys, group_sums
 from prospect.columns.sorting import run_starts
 from prospect.profile.model import (
@@ -125,11 +126,12 @@ def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
     row, counted_row = np.split(place, [len(losses.cpu)])
     is_throttle = losses.kind == abi.PERF_RECORD_THROTTLE
     throttled = np.bincount(row[is_throttle], minlength=len(cpu))
+    count = np.where(lost_beside(losses, info), np.uint64(0), losses.count)
     lost = np.zeros(len(cpu))
     # As floats, which never become negative: only a damaged record reports more than 2**53.
     if events.runtimes is None or not counted:
         # Otherwise they may be losses of Python frames, which share the samples' rings.
-        np.add.at(lost, row, losses.count)
+        np.add.at(lost, row, count)
     lost[counted_row] = np.maximum(lost[counted_row], list(counted.values()))
     lost = np.minimum(lost, _MOST_LOST)
     is_met = (lost > 0) | (throttled > 0)

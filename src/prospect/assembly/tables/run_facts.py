@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.recorded_facts import RecordingInfo
-    from prospect.events.record_columns import Events, Samples
+    from prospect.events.record_columns import Events, Losses, Samples
     from prospect.events.runtime_records import RuntimeRecords
 
 _NS = 1e-9
@@ -249,6 +249,8 @@ def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
         "samples": len(events.samples),
         "lost": int(events.losses.count.sum()),
     }
+    if beside := int(events.losses.count[lost_beside(events.losses, info)].sum()):
+        statistics["lost_beside"] = beside
     if switches := _lost_switches(info):
         statistics["lost_switches"] = switches
     of_kernel = {
@@ -260,6 +262,18 @@ def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
     statistics["notifications"] = sum(of_kernel.values()) - synthesised
     statistics["unknowns"] = sum(of_kernel[kind] for kind in of_kernel.keys() - _KNOWN_TYPES)
     return statistics | counts_by_name(info.extras.get("counters"))
+
+
+def lost_beside(losses: Losses, info: RecordingInfo) -> NDArray[np.bool_]:
+    """Return which losses are of events without samples: mappings, processes and the like."""
+    silent = [
+        number
+        for event in info.events
+        if (event.attr.type, event.attr.config) == _DUMMY
+        for number in event.ids
+    ]
+    is_silent = np.isin(losses.id, np.array(silent, np.uint64))
+    return is_silent & np.equal(losses.kind, abi.PERF_RECORD_LOST_SAMPLES)
 
 
 def _lost_switches(info: RecordingInfo) -> int:

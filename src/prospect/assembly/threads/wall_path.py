@@ -163,7 +163,7 @@ def scheduler_records(
     losses, woken = events.losses, Wakings(*wakings(events, info))
     if not len(woken.time_ns):
         woken = _ended_by_exits(events.tasks, switches)
-    is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
+    is_lost = losses.kind == abi.PERF_RECORD_LOST
     return SchedulerRecords(
         switches=Switches(
             switches.time_ns,
