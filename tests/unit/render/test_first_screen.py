@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 
 from builders.pages import report_of
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stack_copies, stacks_profile
-from prospect.profile.model import KIND_ELF, KIND_PYTHON
+from prospect.profile.model import KIND_ELF, KIND_PYTHON, LossTable
 from prospect.profile.naming import SHORT_REMEDIES, NameSource
 from prospect.records import replace
 from prospect.render.next_commands import NOTHING, Repeated
@@ -211,6 +212,16 @@ def test_callers_are_proposed_if_samples_have_them_and_not_only_waits(only_of_wa
     renderer = TextRenderer(recording="run.data")
     renderer.render(replace(build.build(), stack_copies=copies), out)
     assert ("calls --callers-of main" in out.getvalue().decode()) is not only_of_waits
+
+
+def test_a_warning_has_its_remedy():
+    profile = stacks_profile()
+    losses = LossTable(*(np.array([value], np.int64) for value in (0, 5, 0)))
+    lines = first_screen(replace(profile, losses=losses), detail="3")
+    at = next(row for row, line in enumerate(lines) if line.startswith("Missing:"))
+    assert "were lost" in lines[at]
+    assert "sample less often (-H)" in " ".join(lines[at : at + 2])
+    assert max(map(len, lines[at : at + 2])) <= 80
 
 
 def test_copies_that_go_on_in_a_chain_are_not_cut():

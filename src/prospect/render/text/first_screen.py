@@ -425,7 +425,10 @@ def _seen_lines(view: Report, short: Summary, style: Style) -> Iterator[str]:
     """Yield a line or two on what is missing from the figures."""
     if view.warnings:
         more = f" (and {len(view.warnings) - 1} more)" if len(view.warnings) > 1 else ""
-        yield style.warning(_cut(f"Missing: {escaped(view.warnings[0])}{more}"))
+        lines = _wrapped_missing(escaped(view.warnings[0]))
+        if len(lines[-1]) + len(more) <= _WIDTH:
+            lines[-1] += more
+        yield from map(style.warning, lines)
         return
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
@@ -435,10 +438,18 @@ def _seen_lines(view: Report, short: Summary, style: Style) -> Iterator[str]:
             f"{_percent(short.bracketed)} of samples in functions without symbols{_DEBUG_SYMBOLS}"
         )
     parts += _cut_stacks(view)
-    missing = f"Missing: {'; '.join(parts) or 'nothing was lost'}"
-    # An option stays in one piece, so that it can be copied.
-    yield from wrap(
-        missing, _WIDTH, subsequent_indent=" " * len("Missing: "), break_on_hyphens=False
+    yield from _wrapped_missing("; ".join(parts) or "nothing was lost")
+
+
+def _wrapped_missing(what: str) -> list[str]:
+    """Return two lines at most, with options in one piece, so that they can be copied."""
+    return wrap(
+        f"Missing: {what}",
+        _WIDTH,
+        subsequent_indent=" " * len("Missing: "),
+        break_on_hyphens=False,
+        max_lines=2,
+        placeholder=" ...",
     )
 
 
