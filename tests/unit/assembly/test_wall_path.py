@@ -134,6 +134,20 @@ def test_an_exit_long_before_ends_no_wait_unless_preempted_threads_waited_as_lon
     assert ended_by_exits([*late[:-2], *busy, *late[-2:]])[2] == ("running", 6, 39)
 
 
+def test_a_child_without_a_record_of_its_exit_ended_as_it_left_its_last_cpu():
+    without = waiting_for_a_child(9)
+    del without[5]
+    found, with_exit = ended_by_exits(without), ended_by_exits(waiting_for_a_child(9))
+    assert [one[:2] for one in found] == [one[:2] for one in with_exit]
+
+
+def test_a_parent_may_go_on_shortly_before_the_exit_is_recorded():
+    early = waiting_for_a_child(0)
+    early[5] = RECORDS.exit(6, 5, 6, 5, time=60 * MS + 40_000)
+    early[6] = leaves(60 * MS + 50_000, 6)
+    assert ended_by_exits(early)[2:] == [("running", 6, 39), ("running", 5, 140)]
+
+
 @pytest.mark.parametrize(
     "extras",
     [{"command_pid": 7}, {"attached_pids": [5]}, {"command_pid": 1 << 70}, {"command_pid": "5"}],

@@ -271,18 +271,11 @@ def _ended_by_exits(tasks: Tasks, switches: record_columns.Switches) -> Wakings:
 
     Source: do_exit() in ``kernel/exit.c``, Linux 6.18.
     """
-    chosen = np.flatnonzero(
-        ((tasks.kind == TASK_FORK) | (tasks.kind == TASK_EXIT)) & (tasks.time_ns > 0)
-    )
-    order = chosen.take(np.lexsort((tasks.time_ns.take(chosen), tasks.tid.take(chosen))))
-    kind, tid = tasks.kind.take(order), tasks.tid.take(order)
-    is_life = (kind[:-1] == TASK_FORK) & (kind[1:] == TASK_EXIT) & (tid[:-1] == tid[1:])
-    born, ended = order[:-1][is_life], order[1:][is_life]
-    maker, exit_ns = tasks.parent_tid.take(born), tasks.time_ns.take(ended)
-    exit_ns = exit_ns - np.minimum(exit_ns, _WOKEN_BEFORE_NS)
+    maker, ended, exit_ns = _lives(tasks, switches)
+    early_ns = exit_ns - np.minimum(exit_ns, _WOKEN_BEFORE_NS)
     # Exits and switches of the same thread: an exit that is just before the thread gets a CPU.
     tids = np.concatenate((maker, task_tid(switches.task)))
-    time_ns = np.concatenate((exit_ns, switches.time_ns))
+    time_ns = np.concatenate((early_ns, switches.time_ns))
     is_exit, is_not = np.arange(len(tids)) < len(maker), np.zeros(len(maker), np.bool_)
     gets_cpu = np.append(is_not, ~switches.is_out)
     could_go_on = np.append(is_not, switches.is_out & switches.is_preempted)
@@ -293,8 +286,38 @@ def _ended_by_exits(tasks: Tasks, switches: record_columns.Switches) -> Wakings:
     longest_ns = 2 * int(delay_ns[gets & could_go_on.take(at)].max(initial=0))
     is_it = gets & is_exit.take(at) & (delay_ns <= max(longest_ns, _AFTER_EXIT_NS))
     found = at[is_it]
-    found = found.take(np.argsort(exit_ns.take(found), kind="stable"))
-    return Wakings(exit_ns.take(found), maker.take(found), tasks.tid.take(ended.take(found)))
+    woken_ns = np.minimum(exit_ns.take(found), time_ns.take(after[is_it]))
+    order = np.argsort(woken_ns, kind="stable")
+    return Wakings(woken_ns.take(order), *(of.take(found.take(order)) for of in (maker, ended)))
+
+
+_LEFT = 255  # among TASK_*: the thread left a CPU
+
+
+def _lives(
+    tasks: Tasks, switches: record_columns.Switches
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
+    """Return the threads that were born and ended: i32[l] by which one, i32[l], u64[l] the end.
+
+    If the exit of a thread is not recorded, it is the last time that the thread left a CPU.
+    """
+    known = (tasks.kind == TASK_FORK) | (tasks.kind == TASK_EXIT)
+    chosen, left = np.flatnonzero(known & (tasks.time_ns > 0)), np.flatnonzero(switches.is_out)
+    tid = np.concatenate((tasks.tid.take(chosen), task_tid(switches.task.take(left))))
+    time_ns = np.concatenate((tasks.time_ns.take(chosen), switches.time_ns.take(left)))
+    kind = np.append(tasks.kind.take(chosen), np.full(len(left), _LEFT, np.uint8))
+    order = np.lexsort((time_ns, tid))
+    tid, time_ns, kind = tid.take(order), time_ns.take(order), kind.take(order)
+    is_birth = kind == TASK_FORK
+    is_new = np.append(True, tid[1:] != tid[:-1])[: len(tid)] | is_birth
+    first = np.maximum.accumulate(np.where(is_new, np.arange(len(tid)), 0))
+    last = np.flatnonzero(np.append(is_new[1:], True)[: len(tid)])
+    last = last[is_birth.take(first.take(last)) & ~is_birth.take(last)]
+    # A thread leaves its CPU once more after its exit.
+    is_later = (kind.take(last) == _LEFT) & (kind.take(last - 1) == TASK_EXIT)
+    last = np.where(is_later, last - 1, last)
+    born = chosen.take(order.take(first.take(last)))
+    return tasks.parent_tid.take(born), tid.take(last), time_ns.take(last)
 
 
 def _asked(tasks: Tasks, tid: int, begin_ns: int, end_ns: int) -> Command:
