@@ -19,12 +19,7 @@ FORMATS = "prospect.formats"
 EVENTS = "prospect.events"
 LABELS = "prospect.labels"
 HOOKS = "prospect.hooks"
-KINDS = {
-    FORMATS: "format",
-    EVENTS: "event source",
-    LABELS: "label source",
-    HOOKS: "entry hook",
-}
+KINDS = {FORMATS: "format", EVENTS: "event source", LABELS: "label source", HOOKS: "entry hook"}
 # Plug-ins that come with Prospect.
 _OWN = {
     (EVENTS, "ibs_op"): "prospect.assembly.raw.amd_ibs:decode",

@@ -44,10 +44,7 @@ _EXPORTED = {
     "script_type": ("type_Script__SCRIPT_TYPE",),
     "bytecode_type": ("type_BytecodeArray__BYTECODE_ARRAY_TYPE",),
     "code_type": ("type_Code__CODE_TYPE",),
-    "stream_type": (
-        "type_InstructionStream__INSTRUCTION_STREAM_TYPE",
-        "type_Code__CODE_TYPE",
-    ),
+    "stream_type": ("type_InstructionStream__INSTRUCTION_STREAM_TYPE", "type_Code__CODE_TYPE"),
     "trusted_bytes_type": (
         "type_TrustedByteArray__TRUSTED_BYTE_ARRAY_TYPE",
         "type_ByteArray__BYTE_ARRAY_TYPE",

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from numpy.typing import NDArray
-
     from prospect.analysis.profile_request import Callbacks
+    from prospect.columns.array_types import I64, Bools
     from prospect.estimate.annotate.source_view import SourceView
     from prospect.options import Detail, NamingOptions
     from prospect.profile.model import Profile
@@ -225,9 +224,9 @@ def annotate_sources(
     _check(("format", options.format, FORMATS), ("detail", options.detail, DETAILS))
     if options.places.base_dirs and not options.places.search_dirs:
         raise UsageError("--base-dirs is a prefix to remove before --search-dirs: give both")
-    chosen: list[NDArray[np.int64] | None] = []
+    chosen: list[I64 | None] = []
 
-    def locations(profile: Profile) -> NDArray[np.bool_]:
+    def locations(profile: Profile) -> Bools:
         functions = _functions(profile, options)
         chosen.append(functions)
         shown = chosen_locations(profile, options.detail)
@@ -248,7 +247,7 @@ def annotate_sources(
     return AnnotatedSources(view, options, kept)
 
 
-def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | None:
+def _functions(profile: Profile, options: SourceOptions) -> I64 | None:
     """Return the rows of the chosen functions, None for all."""
     if not options.what:
         return None

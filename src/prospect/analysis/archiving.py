@@ -31,9 +31,8 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from prospect.analysis.profile_request import Callbacks
+    from prospect.columns.array_types import I64
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
@@ -120,7 +119,7 @@ def _mapped(path: str) -> memoryview:
         return memoryview(mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ))
 
 
-def _hottest_functions(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
+def _hottest_functions(most_bytes: int, profile: Profile) -> I64:
     """Choose functions with hits, the hottest first, as long as their code fits."""
     functions = profile.functions
     function_of = profile.locations.function_index.take(profile.hits.location_index)

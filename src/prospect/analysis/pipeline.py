@@ -64,8 +64,6 @@ from prospect.spaces.process_history import build_spaces
 from prospect.symbols.naming_options import debug_servers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.analysis.profile_request import RecordSource
     from prospect.announcing import Announce
@@ -80,6 +78,7 @@ if TYPE_CHECKING:
     from prospect.assembly.tables.recorded_calls import CountedCalls
     from prospect.assembly.threads.waits import Waits
     from prospect.assembly.threads.wall_path import CommandPath, TurnSource
+    from prospect.columns.array_types import I32
     from prospect.events.record_columns import Events
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
@@ -201,9 +200,7 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     return turns.added_to(profile, history) if turns else profile
 
 
-def _with_files(
-    profile: Profile, placed: _Placed, object_rows: NDArray[np.int32], order: _Order
-) -> Profile:
+def _with_files(profile: Profile, placed: _Placed, object_rows: I32, order: _Order) -> Profile:
     """Add source lines and instructions, which are read from the files."""
     from prospect.assembly.code.recorded_objects import (  # noqa: PLC0415 - few go back to files
         recorded_objects,
@@ -213,10 +210,7 @@ def _with_files(
         placed.placement, object_rows, placed.symbolizer, placed.symbol_options
     )
     recorded = replace(
-        recorded,
-        answers=order.answers,
-        collector=order.sinks.collector,
-        announce=order.announce,
+        recorded, answers=order.answers, collector=order.sinks.collector, announce=order.announce
     )
     return _with_source(profile, recorded, order)
 
@@ -391,10 +385,7 @@ def _labels(events: Events, labelled: SampleEntryReasons, order: _Order) -> Labe
 
 
 def _assemble(
-    placed: _Placed,
-    location_index: NDArray[np.int32],
-    object_rows: NDArray[np.int32],
-    builder: TableBuilder,
+    placed: _Placed, location_index: I32, object_rows: I32, builder: TableBuilder
 ) -> Profile:
     """Make the tables of a profile, without the entry reasons of kernel time."""
     events, info, history, hits = placed.events, placed.info, placed.history, placed.hits

@@ -16,14 +16,12 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.code.code import CodeChoice
     from prospect.assembly.code.later_code import LaterCode
+    from prospect.columns.array_types import Bools
     from prospect.events.record_columns import Events
     from prospect.options import Detail
     from prospect.profile.model import Profile
@@ -60,7 +58,7 @@ class ProfileRequest(Record):
     waits: bool = False
     callees: Detail | Literal[""] = ""
     lines: bool = False
-    line_choice: Callable[[Profile], NDArray[np.bool_]] | None = None
+    line_choice: Callable[[Profile], Bools] | None = None
     code: CodeChoice | None = None
     hints: bool = True
     path: bool = True

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, Bools
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import NamingOptions
     from prospect.wall.path import Schedule
@@ -67,9 +68,7 @@ def what_if(
     tried = [tuple(changes)] if changes else [(Change(one, _HALF),) for one in run.hottest()]
     outcomes = [run.outcome(one) for one in tried]
     return WhatIf(
-        found.seconds,
-        tuple(sorted(outcomes, key=lambda one: -one.gain_s)),
-        run.has_callees,
+        found.seconds, tuple(sorted(outcomes, key=lambda one: -one.gain_s)), run.has_callees
     )
 
 
@@ -108,18 +107,16 @@ class _Run:
             self._half_width_ns(1.0 - kept) * _NS,
         )
 
-    def _is_of(self, name: str) -> NDArray[np.bool_]:
+    def _is_of(self, name: str) -> Bools:
         through, own = (name, "") if self.has_callees else ("", name)
         choice = SampleChoice("4", through=through, function=own)
         return choose_samples(self._samples, choice).take(self._rows)
 
-    def _saved(
-        self, weight: NDArray[np.float64], rows: NDArray[np.intp] | slice = slice(None)
-    ) -> NDArray[np.float64]:
+    def _saved(self, weight: F64, rows: NDArray[np.intp] | slice = slice(None)) -> F64:
         tid, time_ns = self._columns
         return saved_by(self._schedule, (tid[rows], time_ns[rows]), weight[rows])
 
-    def _half_width_ns(self, weight: NDArray[np.float64]) -> float:
+    def _half_width_ns(self, weight: F64) -> float:
         """Return half of the 95 % interval, from leaving out a tenth of the samples at a time.
 
         Source: Wolter, Introduction to Variance Estimation, 2nd edition, chapter 4 (jackknife).

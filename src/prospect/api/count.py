@@ -34,9 +34,7 @@ class CountRequest(CountingOptions):
     """Arguments of `count`."""
 
     command: str | Sequence[str] = option(
-        default=(),
-        kw_only=False,
-        doc="its words; a string is split as a shell would, without one",
+        default=(), kw_only=False, doc="its words; a string is split as a shell would, without one"
     )
     events: Sequence[str] = option(default=())  # type: ignore[assignment]  # kept as a tuple
     pids: Sequence[int] = option(default=())  # type: ignore[assignment]  # kept as a tuple

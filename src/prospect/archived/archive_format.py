@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U8, U32
+
 
 MAGIC = b"PRSPARCH"
 VERSION = 1
@@ -85,7 +87,7 @@ class Columns:
             raise damaged(f"it has no column {name}")
         return column
 
-    def index(self, name: str, rows: int) -> NDArray[np.int32]:
+    def index(self, name: str, rows: int) -> I32:
         """Return a column of rows of a table, -1 for none.
 
         Raises:
@@ -142,7 +144,7 @@ def unpack(section: bytes | memoryview) -> Columns:
     return Columns(facts, columns)
 
 
-def counted(column: NDArray[np.uint32], total: int, what: str) -> NDArray[np.int64]:
+def counted(column: U32, total: int, what: str) -> I64:
     """Return the bounds of parts by their lengths, i64[n + 1].
 
     Raises:
@@ -228,7 +230,7 @@ class _Numbering:
     def text(self, text: str) -> int:
         return self.texts.setdefault(text, len(self.texts))
 
-    def text_rows(self, texts: Iterable[str]) -> NDArray[np.int32]:
+    def text_rows(self, texts: Iterable[str]) -> I32:
         return np.array([self.text(text) for text in texts], np.int32)
 
     def owner(self, owner: Owner) -> int:
@@ -338,7 +340,7 @@ def _source_columns(answers: Answers, numbers: _Numbering) -> _Columns:
     }
 
 
-def _image_columns(answers: Answers, numbers: _Numbering) -> tuple[list[Any], NDArray[np.uint8]]:
+def _image_columns(answers: Answers, numbers: _Numbering) -> tuple[list[Any], U8]:
     """Return the owner and the ranges of pieces of each image, and the bytes of all pieces."""
     facts: list[Any] = []
     contents = []
@@ -353,7 +355,7 @@ def _image_columns(answers: Answers, numbers: _Numbering) -> tuple[list[Any], ND
     return facts, np.frombuffer(b"".join(contents), np.uint8)
 
 
-def _counts(counts: Iterable[int]) -> NDArray[np.uint32]:
+def _counts(counts: Iterable[int]) -> U32:
     return np.array(list(counts), np.uint32)
 
 

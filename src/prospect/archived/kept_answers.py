@@ -19,8 +19,7 @@ from prospect.records import NamedTuple, Record, field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, U32, U64
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.objects import Missing, ObjectKey
     from prospect.symbols.resolution import Resolution
@@ -36,7 +35,7 @@ class Owner(NamedTuple):
 class Asked(NamedTuple):
     """Addresses that were named together, u64[n], and their names."""
 
-    address: NDArray[np.uint64]
+    address: U64
     answer: Resolution
 
 
@@ -64,8 +63,8 @@ class ObjectLines(Record, eq=False):
         note: on missing lines, empty if there are none.
     """
 
-    start: NDArray[np.uint64]
-    node: NDArray[np.int32]
+    start: U64
+    node: I32
     note: str
 
 
@@ -79,13 +78,13 @@ class FrameTree(Record, eq=False):
         texts: linkage names, and paths.
     """
 
-    parent: NDArray[np.int32]
-    name: NDArray[np.int32]
-    file: NDArray[np.int32]
-    line: NDArray[np.uint32]
+    parent: I32
+    name: I32
+    file: I32
+    line: U32
     texts: Sequence[str]
 
-    def frames(self, leaf: NDArray[np.int32]) -> Frames:
+    def frames(self, leaf: I32) -> Frames:
         """Return the frames of addresses, by i32[n] the innermost frame at each, -1 for none."""
         levels = [leaf]
         while len(levels) < DEEPEST and (levels[-1] >= 0).any():
@@ -140,7 +139,7 @@ def owner_of(key: ObjectKey, pids: Sequence[int]) -> Owner:
     return Owner(key, tuple(pids) if key.kind in {KIND_ANON, KIND_JIT} else ())
 
 
-def _used(index: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
+def _used(index: I32) -> tuple[list[int], I32]:
     """Return the rows that occur, and each row's place among them; -1 stays."""
     rows, place = np.unique(index, return_inverse=True)
     missing = int(len(rows) > 0 and rows[0] < 0)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.archived.kept_answers import Answers, Owner
+    from prospect.columns.array_types import I32, I64, U64
     from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
     from prospect.profile.run_info import ProcessNote
@@ -119,12 +120,12 @@ class Collector:
         self.source: dict[tuple[str, int], str] = {}
         self.jit_dumps: dict[int, bytes | memoryview] = {}
         # Addresses of each object, and the innermost frame at each.
-        self._leaves: dict[ObjectKey, list[tuple[NDArray[np.uint64], NDArray[np.int32]]]] = {}
+        self._leaves: dict[ObjectKey, list[tuple[U64, I32]]] = {}
         self._notes: dict[ObjectKey, str] = {}
         self._nodes: dict[tuple[int, int, int, int], int] = {}
         self._texts: dict[str, int] = {}
 
-    def add_names(self, owner: Owner, address: NDArray[np.uint64], answer: Resolution) -> None:
+    def add_names(self, owner: Owner, address: U64, answer: Resolution) -> None:
         """Keep the answer to a question."""
         known = self.names.setdefault(owner, [])
         if not any(np.array_equal(one.address, address) for one in known):
@@ -147,9 +148,7 @@ class Collector:
             pieces = kept_pieces(image, whole=True, call_frames=True)
             self.images[key] = Image(len(image.data), pieces)
 
-    def add_frames(
-        self, key: ObjectKey, address: NDArray[np.uint64], frames: Frames, note: str
-    ) -> None:
+    def add_frames(self, key: ObjectKey, address: U64, frames: Frames, note: str) -> None:
         """Keep the frames of addresses of an object."""
         self._notes[key] = note
         self._leaves.setdefault(key, []).append((address, self._leaf_nodes(frames)))
@@ -177,7 +176,7 @@ class Collector:
         )
         return lines, tree
 
-    def _leaf_nodes(self, frames: Frames) -> NDArray[np.int32]:
+    def _leaf_nodes(self, frames: Frames) -> I32:
         """Return the row of the innermost frame of each address, -1 if it has none."""
         names = self._text_rows(name.decode("utf-8", "surrogateescape") for name in frames.names)
         files = self._text_rows(frames.files)
@@ -203,7 +202,7 @@ class Collector:
             leaf[deep] = np.array(new, np.int64).take(place)
         return leaf.astype(np.int32)
 
-    def _text_rows(self, texts: Iterable[str]) -> NDArray[np.int64]:
+    def _text_rows(self, texts: Iterable[str]) -> I64:
         rows = [self._texts.setdefault(text, len(self._texts)) for text in texts]
         return np.array([*rows, -1], np.int64)
 
@@ -222,9 +221,7 @@ class CollectingSymbolizer(Symbolizer):
         self._collector.add_vdso(key, found)
         return found
 
-    def resolve(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def resolve(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         """Name addresses as `Symbolizer` does."""
         answer = super().resolve(key, pids, address)
         if key.kind not in SOURCE_KINDS:  # the recording has the names of these
@@ -246,7 +243,7 @@ class CollectingImages(RecordedImages):
         return found
 
 
-def _distinct_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+def _distinct_rows(rows: I64) -> tuple[I64, NDArray[np.intp]]:
     """Return the distinct rows, and for each row its place among them."""
     order = np.lexsort(rows.T)
     ordered = rows.take(order, axis=0)
@@ -277,9 +274,7 @@ class ArchivedSymbolizer(Symbolizer):
         found = self._archived.image_of(key)
         return found if isinstance(found, Missing) else found.image
 
-    def resolve(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def resolve(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         """Return the archived names of addresses."""
         if (self._is_kernel_given and key.kind in KERNEL_KINDS) or key.kind in SOURCE_KINDS:
             return super().resolve(key, pids, address)
@@ -356,9 +351,7 @@ def restored_info(info: RecordingInfo, answers: Answers) -> RecordingInfo:
     )
 
 
-def archived_frames(
-    answers: Answers, key: ObjectKey, svma: NDArray[np.uint64]
-) -> tuple[Frames, str]:
+def archived_frames(answers: Answers, key: ObjectKey, svma: U64) -> tuple[Frames, str]:
     """Return the frames of addresses u64[n] of an object, and a note on missing lines."""
     lines = answers.lines.get(key)
     if lines is None or answers.tree is None:
@@ -380,7 +373,7 @@ def archived_source(
     }
 
 
-def _merged(asked: Sequence[Asked], address: NDArray[np.uint64]) -> Resolution:
+def _merged(asked: Sequence[Asked], address: U64) -> Resolution:
     """Return the names of addresses from all questions about one object."""
     known = np.concatenate([one.address for one in asked])
     names = concatenated([one.answer.named for one in asked])

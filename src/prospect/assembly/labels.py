@@ -25,8 +25,7 @@ from prospect.spaces.attribution import task_pid, task_tid
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U16, U64
     from prospect.events.record_columns import Samples
     from prospect.profile.model import Profile
 
@@ -50,10 +49,10 @@ class LabelledSamples(Record):
         cpu: u16[n].
     """
 
-    time_ns: NDArray[np.uint64]
-    pid: NDArray[np.int32]
-    tid: NDArray[np.int32]
-    cpu: NDArray[np.uint16]
+    time_ns: U64
+    pid: I32
+    tid: I32
+    cpu: U16
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -70,17 +69,17 @@ class Labelled(Record):
         failure: sentence about a source that failed, "" if none did.
     """
 
-    state: NDArray[np.uint16] | None
-    entry_reason: NDArray[np.uint16] | None = None
-    label: NDArray[np.int32] | None = None
+    state: U16 | None
+    entry_reason: U16 | None = None
+    label: I32 | None = None
     names: list[str] | None = None
     failure: str = ""
 
-    def entry_reasons_of(self, state: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    def entry_reasons_of(self, state: U16) -> U16:
         """Return the entry reasons of hits."""
         return state if self.entry_reason is None else self.entry_reason.take(state)
 
-    def added_to(self, profile: Profile, state: NDArray[np.uint16]) -> Profile:
+    def added_to(self, profile: Profile, state: U16) -> Profile:
         """Return a profile whose hits have these states with the labels of its hits."""
         if self.failure:
             limits = (*profile.run.limits, self.failure)
@@ -91,7 +90,7 @@ class Labelled(Record):
         return replace(profile, hits=hits, labels=self.names)
 
 
-def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: str) -> Labelled:
+def label_by(samples: Samples, entry_reason: U16 | None, wanted: str) -> Labelled:
     """Return entry reasons with a label source's labels; the entry reasons alone if it fails.
 
     Args:
@@ -123,9 +122,7 @@ def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: 
     )
 
 
-def _asked(
-    source: EntryPoint, samples: Samples, argument: str
-) -> tuple[list[str], NDArray[np.int64]]:
+def _asked(source: EntryPoint, samples: Samples, argument: str) -> tuple[list[str], I64]:
     """Return the names of labels, and each sample's row of them; their number for none."""
     given = LabelledSamples(
         time_ns=samples.time_ns,
@@ -145,7 +142,7 @@ def _asked(
     return texts, np.where((row >= 0) & (row < len(texts)), row, len(texts))
 
 
-def label_by_marks(samples: LabelledSamples, argument: str) -> tuple[list[str], NDArray[np.int64]]:
+def label_by_marks(samples: LabelledSamples, argument: str) -> tuple[list[str], I64]:
     """Return the names of marks, and the row of the mark that each sample is in, -1 for none.
 
     `argument` is the file.
@@ -170,12 +167,7 @@ def label_by_marks(samples: LabelledSamples, argument: str) -> tuple[list[str], 
     return list(names), _at_samples(samples, *np.array(found, np.int64).T)
 
 
-def _at_samples(
-    samples: LabelledSamples,
-    time_ns: NDArray[np.int64],
-    tid: NDArray[np.int64],
-    row: NDArray[np.int64],
-) -> NDArray[np.int64]:
+def _at_samples(samples: LabelledSamples, time_ns: I64, tid: I64, row: I64) -> I64:
     """Return the row of the last mark of each sample's thread before it, -1 if there is none."""
     marks = len(row)
     times = np.concatenate((time_ns, samples.time_ns.astype(np.int64)))

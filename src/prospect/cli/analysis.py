@@ -77,10 +77,7 @@ def takes_colour(target: ReportFile) -> bool:
 
 
 def put(
-    target: ReportFile,
-    write: Callable[[BinaryIO], object],
-    progress: Progress,
-    settings: Settings,
+    target: ReportFile, write: Callable[[BinaryIO], object], progress: Progress, settings: Settings
 ) -> None:
     """Write a report to its place.
 

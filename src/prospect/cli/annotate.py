@@ -123,10 +123,7 @@ def _write(
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = instruction_options(
-        what,
-        project(settings, AnnotateKeywords),
-        colour=takes_colour(target),
-        boxes=has_boxes,
+        what, project(settings, AnnotateKeywords), colour=takes_colour(target), boxes=has_boxes
     )
     with Progress("reading the recording") as progress:
         read = recording.read(addresses=True) if isinstance(recording, StorePart) else recording

@@ -30,11 +30,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     unread = Unread()
     with Progress("reading the recording") as progress:
         made = write_archive(
-            recording,
-            output,
-            settings,
-            sinks(progress, unread),
-            whole_images=settings.whole_images,
+            recording, output, settings, sinks(progress, unread), whole_images=settings.whole_images
         )
     if output != "-":
         say(

@@ -117,10 +117,7 @@ COMPLETION = Command(
     1,
 )
 DAEMON = Command(
-    "daemon",
-    "",
-    "sample the whole system continuously into a store, for reports later",
-    0,
+    "daemon", "", "sample the whole system continuously into a store, for reports later", 0
 )
 CONTROL = Command(
     "control",

@@ -58,11 +58,7 @@ def _check_together(values: dict[str, Any]) -> None:
         raise UsageError("--overhead chooses the rate: drop -H, or drop --overhead")
     if {"overhead_percent", "events"} <= values.keys():
         raise UsageError("--overhead works only with timer clocks: drop it, or drop --event")
-    if "disassemble" in values and values.get("format", "text") not in (
-        "text",
-        "json",
-        "html",
-    ):
+    if "disassemble" in values and values.get("format", "text") not in ("text", "json", "html"):
         raise UsageError(f"-e: {values['format']} has no disassembled profile, use json")
     if "lines" in values and values.get("format", "text") not in ("text", "json"):
         raise UsageError(f"--lines: {values['format']} has no source lines, use json")

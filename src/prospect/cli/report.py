@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from prospect.assembly.code.code import CodeChoice
+    from prospect.columns.array_types import Bools
     from prospect.options import Detail, Settings
     from prospect.profile.model import Profile
     from prospect.render.next_commands import Repeated
@@ -157,7 +155,7 @@ def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
     return part.read(stacks=stacks, apart=needed)
 
 
-def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:
+def _shown_locations(detail: Detail) -> Callable[[Profile], Bools]:
     """Return the choice of the locations in the rows of a report without stacks."""
     from prospect.figures.processes import chosen_locations
 

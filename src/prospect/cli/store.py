@@ -154,10 +154,7 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
                 made = compact(store, engine)
         except EngineError as error:
             raise StoreError(f"{store.path}: cannot be merged: {error}") from None
-    return (
-        made._asdict(),
-        f"made: {pluralize(made.hours, 'hour')}, {pluralize(made.days, 'day')}",
-    )
+    return (made._asdict(), f"made: {pluralize(made.hours, 'hour')}, {pluralize(made.days, 'day')}")
 
 
 def _of_hosts(path: str) -> HostsDirectory | None:

@@ -17,6 +17,8 @@ from prospect.records import Record, asdict
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, Ints
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -72,7 +74,7 @@ def narrowed(column: NDArray[np.generic], dtype: type[Scalar]) -> NDArray[Scalar
     return column.astype(dtype)
 
 
-def segments(start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+def segments(start: I64, length: I64) -> I64:
     """Concatenate the ranges ``start[i] .. start[i] + length[i]``, i64[n] each, into one index."""
     end = np.cumsum(length)
     index = np.repeat(start - (end - length), length)
@@ -85,7 +87,7 @@ _Table = TypeVar("_Table", bound=Record)
 _ROWS_AT_ONCE = 1 << 16
 
 
-def gather(table: _Table, rows: NDArray[np.integer], *whole: str) -> _Table:
+def gather(table: _Table, rows: Ints, *whole: str) -> _Table:
     """Return these rows of a table, in this order; the fields in `whole` are not columns."""
 
     def column(values: Any) -> Any:
@@ -127,12 +129,12 @@ def inserted(table: _Table, other: _Table, place: NDArray[np.intp]) -> _Table:
     return type(table)(**columns)
 
 
-def tuples(*columns: NDArray[np.integer]) -> Iterator[tuple[int, ...]]:
+def tuples(*columns: Ints) -> Iterator[tuple[int, ...]]:
     """Return the rows of columns of integers, as Python integers."""
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def looked_up(table: NDArray[Scalar], index: NDArray[np.integer]) -> NDArray[Scalar]:
+def looked_up(table: NDArray[Scalar], index: Ints) -> NDArray[Scalar]:
     """Return ``table.take(index)``, block by block.
 
     Numpy first converts a whole index to 64 bits, which for a long one of 32 bits is more memory

@@ -13,7 +13,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, I64, U64, Bools, Ints
 
 # Odd, with mixed bits: 2^64 by the golden ratio.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -27,18 +27,18 @@ class Forest(NamedTuple):
         depth: i32[t] how many values come before.
     """
 
-    before: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    value: NDArray[np.integer]
+    before: I32
+    depth: I32
+    value: Ints
 
     def __len__(self) -> int:
         return len(self.before)
 
-    def levels(self) -> list[NDArray[np.int64]]:
+    def levels(self) -> list[I64]:
         """Return the rows of each depth, from 0 on."""
         return levels(self.depth)
 
-    def reached(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def reached(self, rows: Ints) -> Bools:
         """Return bool[t]: the values in the lists that end at some rows."""
         is_reached = np.zeros(len(self) + 1, np.bool_)
         is_reached[rows] = True
@@ -46,14 +46,14 @@ class Forest(NamedTuple):
             is_reached[self.before.take(level[is_reached.take(level)])] = True
         return is_reached[:-1]
 
-    def callers(self, others: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def callers(self, others: Ints) -> Bools:
         """Return bool[t]: values that have a value after them, or are in `others` (-1 for none)."""
         is_caller = np.zeros(len(self) + 1, np.bool_)
         is_caller[self.before] = True
         is_caller[others] = True
         return is_caller[:-1]
 
-    def kept(self, is_kept: NDArray[np.bool_]) -> tuple[Forest, NDArray[np.int32]]:
+    def kept(self, is_kept: Bools) -> tuple[Forest, I32]:
         """Return the forest of some rows, bool[t], which include all values before them.
 
         Returns:
@@ -65,7 +65,7 @@ class Forest(NamedTuple):
         before = new.take(self.before.take(rows))
         return Forest(before, self.depth.take(rows), self.value.take(rows)), new
 
-    def with_before(self, before: NDArray[np.int32]) -> Forest:
+    def with_before(self, before: I32) -> Forest:
         """Return the same values, each after another one.
 
         `before` i32[t] is the row before each, which has less depth in this forest; -1 for none.
@@ -76,7 +76,7 @@ class Forest(NamedTuple):
             depth[rows] = depth.take(before.take(rows)) + 1
         return Forest(before, depth[:-1], self.value)
 
-    def lists(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def lists(self, rows: Ints) -> tuple[I64, I64]:
         """Return the lists that end at some rows, from their last value to their first.
 
         `rows` is i[n], -1 for empty lists.
@@ -97,7 +97,7 @@ class Forest(NamedTuple):
             place, row = place + 1, self.before.take(row).astype(np.int64)
 
 
-def levels(depth: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+def levels(depth: Ints) -> list[I64]:
     """Return the rows of each depth, from 0 to the greatest."""
     if not len(depth):
         return []
@@ -107,9 +107,7 @@ def levels(depth: NDArray[np.integer]) -> list[NDArray[np.int64]]:
     return np.split(order, np.cumsum(np.bincount(depth))[:-1])
 
 
-def forest_of_lists(
-    value: NDArray[np.integer], length: NDArray[np.integer]
-) -> tuple[Forest, NDArray[np.int32]]:
+def forest_of_lists(value: Ints, length: Ints) -> tuple[Forest, I32]:
     """Put lists into a forest; each shares its beginning with the last one that is not empty.
 
     Lists that begin alike and are not neighbours share nothing: this is no search.
@@ -149,9 +147,7 @@ def forest_of_lists(
     return Forest(before.astype(np.int32), depth.astype(np.int32), kept_values), last
 
 
-def hashed_forest(
-    value: NDArray[np.integer], length: NDArray[np.int64], word: NDArray[np.uint64]
-) -> tuple[Forest, NDArray[np.int32], NDArray[np.uint64]]:
+def hashed_forest(value: Ints, length: I64, word: U64) -> tuple[Forest, I32, U64]:
     """Put lists into a forest as `forest_of_lists` does, for `without_twins`.
 
     Args:
@@ -167,7 +163,7 @@ def hashed_forest(
     return grown, last, _path_hashes(grown, word)
 
 
-def _path_hashes(forest: Forest, word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _path_hashes(forest: Forest, word: U64) -> U64:
     """Hash each row with all values before it, u64[t]: a sum of words weighted by depth."""
     weighted = word.take(forest.value)
     # Powers of an odd number, modulo 2^64, distinguish places.
@@ -190,9 +186,7 @@ def _path_hashes(forest: Forest, word: NDArray[np.uint64]) -> NDArray[np.uint64]
     return total[1:] + of_run.repeat(np.diff(first, prepend=0, append=len(forest)))
 
 
-def without_twins(
-    forest: Forest, hashes: NDArray[np.uint64], asked: NDArray[np.bool_]
-) -> tuple[Forest, NDArray[np.int32]]:
+def without_twins(forest: Forest, hashes: U64, asked: Bools) -> tuple[Forest, I32]:
     """Merge rows that are alike, all values before them included.
 
     Args:
@@ -222,7 +216,7 @@ def without_twins(
     return forest, same
 
 
-def _last_below(column: NDArray[np.int64]) -> NDArray[np.int64]:
+def _last_below(column: I64) -> I64:
     """Return i64[n]: the last row before each one that has less; -1 for rows of 0, the minimum."""
     found = np.arange(-1, len(column) - 1)
     found[column == 0] = -1

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U64, Bools, Ints
+
 # Odd numbers with mixed bits, one a table. Source: Knuth, The Art of Computer Programming, volume
 # 3, 6.4, "multiplicative hashing"; Steele, Lea and Flood, OOPSLA 2014; MurmurHash3's finalizer.
 _MULTIPLIERS = tuple(
@@ -61,12 +63,12 @@ class Counted(NamedTuple):
         place: i32[n] the place of each row's value in `value`.
     """
 
-    value: NDArray[np.uint64]
-    rows: NDArray[np.int64]
-    place: NDArray[np.int32]
+    value: U64
+    rows: I64
+    place: I32
 
 
-def counted(column: NDArray[np.uint64], *, may_spend: bool = False) -> Counted:
+def counted(column: U64, *, may_spend: bool = False) -> Counted:
     """Count the distinct values of a column, at most 2^30 of them.
 
     `may_spend` allows to overwrite the column.
@@ -80,7 +82,7 @@ def counted(column: NDArray[np.uint64], *, may_spend: bool = False) -> Counted:
     return _hashed(column)
 
 
-def tallied(column: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def tallied(column: NDArray[np.unsignedinteger]) -> tuple[U64, I64]:
     """Return the distinct values, u64[d] ascending, and how many rows have each, i64[d].
 
     This sorts the column in place, without its row numbers: u32 in half the time of `counted`.
@@ -90,9 +92,7 @@ def tallied(column: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.uint64], ND
     return column.take(start).astype(np.uint64), run_lengths(start, len(column))
 
 
-def _packed_words(
-    column: NDArray[np.uint64], *, may_spend: bool
-) -> tuple[NDArray[np.uint64], Counted, int, int] | None:
+def _packed_words(column: U64, *, may_spend: bool) -> tuple[U64, Counted, int, int] | None:
     """Pack each word and its row into one number, u64[n].
 
     Returns:
@@ -119,7 +119,7 @@ def _packed_words(
     return packed, high, low_bits, row_bits
 
 
-def _numbered(packed: NDArray[np.uint64], high: Counted, low_bits: int, row_bits: int) -> Counted:
+def _numbered(packed: U64, high: Counted, low_bits: int, row_bits: int) -> Counted:
     """Sort the numbers of `_packed_words`, and number the words in that order.
 
     The result reuses the memory of `high.place`.
@@ -147,10 +147,10 @@ def _numbered(packed: NDArray[np.uint64], high: Counted, low_bits: int, row_bits
     return Counted(value, run_lengths(start, len(packed)), place)
 
 
-def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted:
+def _hashed(column: U64, shift: np.uint64 = _NO_SHIFT) -> Counted:
     """Count the distinct values of a column without its `shift` lowest bits."""
     code = np.empty(len(column), np.int32)
-    rows: NDArray[np.int64] | None = None
+    rows: I64 | None = None
     left, bound = column, 0
     values, codes = [], []
     for multiplier in _MULTIPLIERS:
@@ -177,7 +177,7 @@ def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted
     return _ranked(np.concatenate(values or [column[:0]]), codes, code)
 
 
-def first_rows(place: NDArray[np.int32]) -> NDArray[np.int64]:
+def first_rows(place: I32) -> I64:
     """Return the first row of each place, i64[d]; each number up to the largest is a place."""
     row = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
     # The last assignment to a place persists.
@@ -186,8 +186,8 @@ def first_rows(place: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _first_of_slots(
-    column: NDArray[np.uint64], multiplier: np.uint64, shift: np.uint64
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+    column: U64, multiplier: np.uint64, shift: np.uint64
+) -> tuple[I64, U64, I32, I64]:
     """Give each slot to one of the first values that hash to it.
 
     Returns:
@@ -218,9 +218,7 @@ def _first_of_slots(
     return taken, table.take(taken), slot_of_row, np.concatenate(late)
 
 
-def _ranked(
-    value: NDArray[np.uint64], codes: list[NDArray[np.int64]], code: NDArray[np.int32]
-) -> Counted:
+def _ranked(value: U64, codes: list[I64], code: I32) -> Counted:
     """Number the values in ascending order; replace each row's code by its value's number."""
     if not len(value):
         return Counted(value, np.empty(0, np.int64), code)
@@ -249,9 +247,7 @@ _MOST_KEYS = 1 << 63
 _KEY_BLOCK = 1 << 15
 
 
-def group_sums(
-    keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+def group_sums(keys: Sequence[NDArray[Any]], values: Sequence[I64]) -> tuple[list[I64], list[I64]]:
     """Sum `values` over rows of equal `keys`.
 
     Args:
@@ -280,16 +276,16 @@ def group_sums(
 
 
 def sums_with_rows(
-    keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], NDArray[np.int32]]:
+    keys: Sequence[NDArray[Any]], values: Sequence[I64]
+) -> tuple[list[I64], list[I64], I32]:
     """Sum as `group_sums` does, and return also the number of each row's sum, i32[n]."""
     distinct, sums, order, starts = _grouped(keys, values)
     return distinct, sums, rows_in_groups(order, starts)
 
 
 def _grouped(
-    keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], NDArray[np.int64], NDArray[np.int64]]:
+    keys: Sequence[NDArray[Any]], values: Sequence[I64]
+) -> tuple[list[I64], list[I64], I64, I64]:
     if not len(keys[0]):
         empty = np.empty(0, np.int64)
         return [empty for _ in keys], [empty for _ in values], empty, empty
@@ -299,9 +295,9 @@ def _grouped(
     return _unpacked(packed.take(order.take(starts)), sizes), sums, order, starts
 
 
-def _unpacked(distinct: NDArray[np.uint64], sizes: list[int]) -> list[NDArray[np.int64]]:
+def _unpacked(distinct: U64, sizes: list[int]) -> list[I64]:
     """Return the columns of keys that `packed_keys` packed."""
-    unpacked: list[NDArray[np.int64]] = []
+    unpacked: list[I64] = []
     for size in reversed(sizes[1:]):
         distinct, column = np.divmod(distinct, np.uint64(size))
         unpacked.append(column.astype(np.int64))
@@ -309,7 +305,7 @@ def _unpacked(distinct: NDArray[np.uint64], sizes: list[int]) -> list[NDArray[np
     return unpacked[::-1]
 
 
-def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[int]]:
+def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[U64, list[int]]:
     """Pack the keys of each row into one number, u64[n], the first key leading.
 
     There is at least one row. The second result is the size of each column's range.
@@ -331,14 +327,14 @@ def _packed(
     return packed
 
 
-def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def equal_rows(packed: U64) -> tuple[I64, I64]:
     """Return the rows in ascending order of their keys, i64[n], and where each key begins there."""
     order = ascending(packed)
     ordered = packed.take(order)
     return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
 
 
-def rows_in_groups(order: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+def rows_in_groups(order: I64, starts: I64) -> I32:
     """Return the group of each row, i32[n], from what `equal_rows` returns."""
     group = np.empty(len(order), np.int32)
     sizes = run_lengths(starts, len(order))
@@ -346,18 +342,14 @@ def rows_in_groups(order: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArr
     return group
 
 
-def exact_sums(
-    index: NDArray[np.integer], values: NDArray[np.int64], size: int
-) -> NDArray[np.int64]:
+def exact_sums(index: Ints, values: I64, size: int) -> I64:
     """Sum integers by index, i64[size], exactly; bincount sums in floating point."""
     result = np.zeros(size, np.int64)
     np.add.at(result, index, values)
     return result
 
 
-def distinct_keys(
-    keys: NDArray[np.signedinteger], bound: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_keys(keys: NDArray[np.signedinteger], bound: int) -> tuple[I64, I64]:
     """Return the distinct keys, ascending, and the place of each row's key in them, i64[n].
 
     No key is negative, and all are below `bound`. If `bound` is not much larger than n, this sorts
@@ -373,9 +365,7 @@ def distinct_keys(
     return np.flatnonzero(is_there), number.take(keys).astype(np.int64)
 
 
-def without_gaps(
-    number: NDArray[np.int32], bound: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def without_gaps(number: I32, bound: int) -> tuple[I64, I32]:
     """Return the numbers that occur, ascending, and the place of each row's number in them, i32[n].
 
     All numbers are below `bound`, which is not much larger than their count.
@@ -396,11 +386,11 @@ class Alike(NamedTuple):
         place: i32[n] the kind of each row.
     """
 
-    row: NDArray[np.int64]
-    place: NDArray[np.int32]
+    row: I64
+    place: I32
 
 
-def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
+def alike(columns: Sequence[Ints | Bools]) -> Alike:
     """Find the rows that are equal in all columns, [n] each of integers or truth values.
 
     If no value is negative the kinds ascend, the first column leading.
@@ -431,10 +421,10 @@ class RowsByGroup(Record):
         start: i64[g + 1] where each group begins in `order`.
     """
 
-    order: NDArray[np.int64]
-    start: NDArray[np.int64]
+    order: I64
+    start: I64
 
-    def rows(self, group: int) -> NDArray[np.int64]:
+    def rows(self, group: int) -> I64:
         """Return the rows of `group`, i64, in the order of `rows_by_group`."""
         return self.order[self.start[group] : self.start[group + 1]]
 

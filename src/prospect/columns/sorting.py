@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I64, U64, Bools, Ints
+
 
 _Integer = TypeVar("_Integer", bound=np.integer)
 
@@ -29,7 +31,7 @@ _LEAST_TO_HASH = 1 << 12
 _WORD_BITS = 64
 
 
-def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
+def run_starts(*columns: Ints) -> I64:
     """Return where each run of equal rows begins, i64; none without rows."""
     is_start = np.zeros(len(columns[0]), np.bool_)
     is_start[:1] = True
@@ -38,7 +40,7 @@ def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.flatnonzero(is_start)
 
 
-def run_lengths(start: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+def run_lengths(start: I64, rows: int) -> I64:
     """Return the lengths of the runs that begin at `start`, i64[r]; there are `rows` in all.
 
     `numpy.diff` with an end appended would copy all starts.
@@ -49,7 +51,7 @@ def run_lengths(start: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
     return length
 
 
-def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
+def ascending(key: U64) -> I64:
     """Return the rows in ascending order of their keys, i64[n]; rows of one key keep their order.
 
     If they fit, key and row are sorted as one number, in a third of the time of row numbers.
@@ -64,9 +66,7 @@ def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
     return packed.view(np.int64)
 
 
-def falling_within(
-    group: NDArray[np.int64], weight: NDArray[np.float64], count: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def falling_within(group: I64, weight: F64, count: I64) -> I64:
     """Return the rows by group, by descending weight, and by descending count, i64[n].
 
     Ties keep their order. If weights are counts in another unit, count and group are sorted as one
@@ -81,7 +81,7 @@ def falling_within(
     return np.lexsort((-count, -weight, group))
 
 
-def numbered(column: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def numbered(column: Ints) -> tuple[I64, I64]:
     """Number the distinct values in the order in which they first occur.
 
     Returns:
@@ -92,7 +92,7 @@ def numbered(column: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np
     return (np.cumsum(is_first) - 1).take(first), np.flatnonzero(is_first)
 
 
-def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
+def _first_rows(column: Ints) -> I64:
     """Return i64[n]: the first row with the value of each row.
 
     A slot of a table holds the first row whose value hashes to it, for all rows with that value.
@@ -100,7 +100,7 @@ def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
     tenth of the time of sorting all, and never much more than that.
     """
     first = np.empty(len(column), np.int64)
-    rows: NDArray[np.int64] | None = None
+    rows: I64 | None = None
     left = column
     for multiplier in _MULTIPLIERS:
         if len(left) < _LEAST_TO_HASH:
@@ -123,7 +123,7 @@ def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
     return first
 
 
-def _first_of_slot(column: NDArray[np.integer], multiplier: np.uint64) -> NDArray[np.integer]:
+def _first_of_slot(column: Ints, multiplier: np.uint64) -> Ints:
     """Return i[n]: the first row whose value hashes to the same slot as each row's."""
     bits = (len(column) - 1).bit_length()
     slot = column.astype(np.uint64)
@@ -131,13 +131,13 @@ def _first_of_slot(column: NDArray[np.integer], multiplier: np.uint64) -> NDArra
     slot >>= np.uint64(64 - bits)
     place = slot.view(np.int64)
     row_type = np.int32 if bits < 32 else np.int64
-    table: NDArray[np.integer] = np.empty(1 << bits, row_type)
+    table: Ints = np.empty(1 << bits, row_type)
     # The last assignment to a slot persists.
     table[place[::-1]] = np.arange(len(column) - 1, -1, -1, dtype=row_type)
     return table.take(place)
 
 
-def _first_rows_by_sorting(column: NDArray[np.integer]) -> NDArray[np.int64]:
+def _first_rows_by_sorting(column: Ints) -> I64:
     order = np.argsort(column)
     starts = run_starts(column.take(order))
     earliest = np.minimum.reduceat(order, starts)
@@ -165,7 +165,7 @@ def random_seed() -> np.uint64:
     return np.uint64(int.from_bytes(os.urandom(8)))
 
 
-def mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
+def mixed(words: U64, seed: np.uint64) -> U64:
     """Return a hash of each word, u64[n].
 
     Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014:
@@ -180,9 +180,7 @@ def mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
     return result
 
 
-def mixed_at(
-    words: NDArray[np.uint64], place: NDArray[np.int64], seed: np.uint64
-) -> NDArray[np.uint64]:
+def mixed_at(words: U64, place: I64, seed: np.uint64) -> U64:
     """Return a hash of each word and its place; sums of these distinguish sequences."""
     return mixed(words + (place + 1).view(np.uint64) * _GOLDEN, seed)
 
@@ -197,12 +195,12 @@ class WordSet(Record):
         words: u64[k] ascending.
     """
 
-    words: NDArray[np.uint64]
-    slot_word: NDArray[np.uint64]
-    slot_row: NDArray[np.int64]
-    is_taken: NDArray[np.bool_]
+    words: U64
+    slot_word: U64
+    slot_row: I64
+    is_taken: Bools
 
-    def find(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def find(self, words: U64) -> I64:
         """Return the row of each word, i64[n]; -1 for words that are not in the set."""
         slot = _slots(words, self._bits)
         row = self.slot_row.take(slot)
@@ -215,7 +213,7 @@ class WordSet(Record):
             row[missed] = np.where(is_there, place, -1)
         return row
 
-    def may_hold(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def may_hold(self, words: U64) -> Bools:
         """Return bool[n]: False for words that cannot be in the set; cheaper than `find`."""
         return self.is_taken.take(_slots(words, self._bits))
 
@@ -224,13 +222,13 @@ class WordSet(Record):
         return len(self.slot_word).bit_length() - 1
 
 
-def _slots(words: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
+def _slots(words: U64, bits: int) -> I64:
     slot = words * _GOLDEN
     slot >>= np.uint64(64 - bits)
     return slot.view(np.int64)
 
 
-def word_set(words: NDArray[np.uint64]) -> WordSet:
+def word_set(words: U64) -> WordSet:
     """Make a set of words u64[n], which may repeat, without 0."""
     words = distinct(words)
     if len(words) and words[0] == 0:
@@ -246,13 +244,13 @@ def word_set(words: NDArray[np.uint64]) -> WordSet:
     return WordSet(words, slot_word, slot_row, slot_row >= 0)
 
 
-def collect_words(blocks: Iterable[NDArray[np.uint64]], at_most: int) -> WordSet:
+def collect_words(blocks: Iterable[U64], at_most: int) -> WordSet:
     """Make a set of the words of all blocks.
 
     It keeps at most `at_most` words besides those that have their own slot.
     """
     slot_word = np.empty(0, np.uint64)
-    others: list[NDArray[np.uint64]] = []
+    others: list[U64] = []
     for words in blocks:
         if len(words) < _SMALL_BLOCK:
             others.append(distinct(words))

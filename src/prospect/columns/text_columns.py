@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I64, U64, Bools
 
 # Precedes and follows the text, so that eight bytes can be read at any place.
 PADDING = bytes(16)
@@ -32,7 +32,7 @@ def padded(text: bytes) -> bytes:
     return PADDING + text + PADDING
 
 
-def line_bounds(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def line_bounds(text: bytes) -> tuple[I64, I64]:
     """Find the lines of a padded text.
 
     Returns:
@@ -51,9 +51,7 @@ def line_bounds(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return start, end
 
 
-def next_spaces(
-    text: bytes, position: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], ...]:
+def next_spaces(text: bytes, position: I64, count: int) -> tuple[I64, ...]:
     """Find the next `count` spaces from each position, i64[n], on.
 
     Returns:
@@ -66,9 +64,7 @@ def next_spaces(
     return tuple(spaces.take(first + number) for number in range(count))
 
 
-def hexadecimal(
-    text: bytes, start: NDArray[np.int64], end: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def hexadecimal(text: bytes, start: I64, end: I64) -> tuple[U64, Bools]:
     """Read hexadecimal numbers, with or without ``0x``, from `start` to `end`, i64[n].
 
     Returns:
@@ -87,9 +83,7 @@ def hexadecimal(
     return high << np.uint64(32) | low, is_number & low_is_number & high_is_number
 
 
-def _digits(
-    word: NDArray[np.uint64], count: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def _digits(word: U64, count: I64) -> tuple[U64, Bools]:
     """Read the last `count` (at most 8, none if below 1) of the eight characters in each word."""
     bits = (np.clip(count, 0, 8) * 8).astype(np.uint64)
     unused = np.uint64(64) - bits
@@ -109,7 +103,7 @@ def _digits(
     return _packed(nibble), is_number
 
 
-def _packed(nibble: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _packed(nibble: U64) -> U64:
     """Pack eight nibbles, the first in the lowest byte, into 32 bits, the first the highest."""
     value = nibble.byteswap()
     for shift, mask in ((4, 0x00FF00FF00FF00FF), (8, 0x0000FFFF0000FFFF), (16, 0xFFFFFFFF)):

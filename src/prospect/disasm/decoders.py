@@ -16,8 +16,7 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U8, U64
     from prospect.options import Syntax
 
 _X86_BITS = {elf_layout.EM_386: 32, elf_layout.EM_X86_64: 64}
@@ -33,11 +32,11 @@ class Instructions(Record):
         target: the target of a direct call or jump, else NO_TARGET.
     """
 
-    address: NDArray[np.uint64]
-    size_bytes: NDArray[np.uint8]
+    address: U64
+    size_bytes: U8
     text: list[str]
-    flow: NDArray[np.uint8]
-    target: NDArray[np.uint64]
+    flow: U8
+    target: U64
 
     def __len__(self) -> int:
         return len(self.address)

@@ -37,6 +37,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U8, U64
     from prospect.elf.image import ElfImage
 
 DW_EH_PE_ABSPTR, DW_EH_PE_ULEB128, DW_EH_PE_SLEB128 = 0x00, 0x01, 0x09
@@ -86,11 +87,11 @@ class EhData(Record, eq=False):
         return len(self.content)
 
     @cached_property
-    def octets(self) -> NDArray[np.uint8]:
+    def octets(self) -> U8:
         """The bytes as a column, u8[b]."""
         return np.frombuffer(self.content, np.uint8)
 
-    def fixed(self, position: NDArray[np.int64], dtype: str) -> NDArray[np.int64]:
+    def fixed(self, position: I64, dtype: str) -> I64:
         """Read numbers of a fixed size.
 
         Args:
@@ -110,9 +111,7 @@ class EhData(Record, eq=False):
             value[inside] = every[position[inside]].astype(np.int64)
         return value
 
-    def leb128(
-        self, position: NDArray[np.int64], *, signed: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def leb128(self, position: I64, *, signed: bool) -> tuple[I64, I64]:
         """Read numbers of variable length.
 
         Returns:
@@ -138,8 +137,8 @@ class EhData(Record, eq=False):
         return value, following
 
     def encoded(
-        self, position: NDArray[np.int64], encoding: int, data_address: int | None = None
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]] | None:
+        self, position: I64, encoding: int, data_address: int | None = None
+    ) -> tuple[U64, I64] | None:
         """Read pointers.
 
         Args:
@@ -168,9 +167,7 @@ class EhData(Record, eq=False):
             pointer &= np.uint64(0xFFFFFFFF)
         return pointer, following
 
-    def _base(
-        self, position: NDArray[np.int64], encoding: int, data_address: int | None
-    ) -> NDArray[np.uint64] | None:
+    def _base(self, position: I64, encoding: int, data_address: int | None) -> U64 | None:
         """Return the base of each value, None if it is unknown."""
         application = encoding & (_APPLICATION | DW_EH_PE_INDIRECT)
         if application == DW_EH_PE_PCREL:
@@ -204,12 +201,12 @@ class FrameTable(Record, eq=False):
     """
 
     data: EhData
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    offset: NDArray[np.int64]
-    rest: NDArray[np.int64]
-    limit: NDArray[np.int64]
-    cie: NDArray[np.int64]
+    start: U64
+    end: U64
+    offset: I64
+    rest: I64
+    limit: I64
+    cie: I64
     cies: tuple[Cie, ...]
 
     def __len__(self) -> int:
@@ -229,7 +226,7 @@ def read_frames(image: ElfImage) -> FrameTable | None:
     return frames if len(frames) else None
 
 
-def walk_entries(data: EhData) -> NDArray[np.int64]:
+def walk_entries(data: EhData) -> I64:
     """Find every entry, CIEs too, by the chain of lengths up to the terminator.
 
     Returns:
@@ -291,7 +288,7 @@ def _data_behind(image: ElfImage, header: EhData) -> EhData | None:
     return _eh_data(image, content, int(address[0]))
 
 
-def _listed(header: EhData, data: EhData) -> NDArray[np.int64]:
+def _listed(header: EhData, data: EhData) -> I64:
     """Return the offsets of the FDEs that .eh_frame_hdr lists; none if its form is unknown.
 
     Source: LSB Core 5.0, 10.6.2 "The .eh_frame_hdr section".
@@ -318,7 +315,7 @@ def _listed(header: EhData, data: EhData) -> NDArray[np.int64]:
     return distinct(offset[(offset >= 0) & (offset < len(data))])
 
 
-def _decode(data: EhData, offset: NDArray[np.int64]) -> FrameTable:
+def _decode(data: EhData, offset: I64) -> FrameTable:
     """Decode the FDEs among the entries at these offsets i64[n]."""
     length = data.fixed(offset, "<u4")
     is_wide = length == WIDE_LENGTH
@@ -331,11 +328,7 @@ def _decode(data: EhData, offset: NDArray[np.int64]) -> FrameTable:
 
 
 def decode_ranges(
-    data: EhData,
-    entry: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-    cie_offset: NDArray[np.int64],
-    *,
-    is_debug: bool = False,
+    data: EhData, entry: tuple[I64, I64, I64], cie_offset: I64, *, is_debug: bool = False
 ) -> FrameTable:
     """Decode the address ranges of FDEs.
 
@@ -374,9 +367,7 @@ def decode_ranges(
     )
 
 
-def _parse_cies(
-    data: EhData, offset: NDArray[np.int64], *, is_debug: bool
-) -> tuple[tuple[Cie, ...], NDArray[np.int64]]:
+def _parse_cies(data: EhData, offset: I64, *, is_debug: bool) -> tuple[tuple[Cie, ...], I64]:
     """Parse each distinct CIE once; return them, and the row of each offset, -1 for none."""
     distinct, which = np.unique(offset, return_inverse=True)
     parsed = [parse_cie(data, one, is_debug=is_debug) for one in distinct[:MOST_CIES].tolist()]

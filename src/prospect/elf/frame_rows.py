@@ -34,8 +34,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.elf.frame_entries import FrameTable
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.go_table import GoTable
@@ -65,13 +64,13 @@ class FrameRows(Record, eq=False):
         rule: as `frame_rules` packs it; `NO_ROW` between functions.
     """
 
-    start: NDArray[np.uint64]
-    rule: NDArray[np.int64]
+    start: U64
+    rule: I64
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def look_up(self, svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def look_up(self, svma: U64) -> I64:
         """Return the rule at each address, i64[n]; `NO_ROW` before the first."""
         if not len(self):
             return np.full(len(svma), rules.NO_ROW)
@@ -144,13 +143,13 @@ def _table_rows(frames: FrameTable, machine: MachineRegisters) -> FrameRows:
     return rows_in_order(start, rule)
 
 
-def rows_in_order(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
+def rows_in_order(start: U64, rule: I64) -> FrameRows:
     """Sort rows; of equal addresses the last one holds."""
     sequence = np.argsort(start, kind="stable")
     return _folded(start.take(sequence), rule.take(sequence))
 
 
-def _folded(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
+def _folded(start: U64, rule: I64) -> FrameRows:
     """Keep the last of equal addresses, and the first of consecutive equal rules."""
     last = np.flatnonzero(np.append(start[1:] != start[:-1], True)[: len(start)])
     start, rule = start.take(last), rule.take(last)
@@ -182,10 +181,7 @@ def _landmark_rows(image: ElfImage) -> FrameRows:
 
 
 def _pieces(
-    frames: FrameTable,
-    order: NDArray[np.int64],
-    end: NDArray[np.uint64],
-    machine: MachineRegisters,
+    frames: FrameTable, order: I64, end: U64, machine: MachineRegisters
 ) -> Iterator[RuleRows]:
     """Yield the rows of some functions at a time."""
     initial = _initial_steps(frames, machine)
@@ -196,11 +192,7 @@ def _pieces(
 
 
 def _piece(
-    frames: FrameTable,
-    rows: NDArray[np.int64],
-    end: NDArray[np.uint64],
-    initial: FrameSteps,
-    machine: MachineRegisters,
+    frames: FrameTable, rows: I64, end: U64, initial: FrameSteps, machine: MachineRegisters
 ) -> RuleRows:
     cie = frames.cie.take(rows)
     begin = frames.rest.take(rows)
@@ -223,7 +215,7 @@ def _piece(
     return rows_of_steps(steps, functions, machine)
 
 
-def _of_cies(frames: FrameTable, name: str) -> NDArray[np.int64]:
+def _of_cies(frames: FrameTable, name: str) -> I64:
     """Return a field of each CIE, i64[c]; 0 for absurd numbers."""
     values = [getattr(cie, name) for cie in frames.cies]
     numbers = [len(v) if isinstance(v, bytes) else int(v) for v in values]
@@ -249,9 +241,7 @@ def _initial_steps(frames: FrameTable, machine: MachineRegisters) -> FrameSteps:
     return steps
 
 
-def _joined(
-    initial: FrameSteps, cie: NDArray[np.int64], own: FrameSteps
-) -> tuple[FrameSteps, NDArray[np.int64]]:
+def _joined(initial: FrameSteps, cie: I64, own: FrameSteps) -> tuple[FrameSteps, I64]:
     """Put a STEP_BEGIN and the CIE's steps before each program's steps, and a STEP_END after them.
 
     Args:
@@ -282,7 +272,7 @@ def _joined(
     is_mark = source < 0
     source[is_mark] = 0
 
-    def both(name: str) -> NDArray[np.int64]:
+    def both(name: str) -> I64:
         column = np.concatenate((getattr(initial, name), getattr(own, name)))
         return column.take(source) if len(column) else np.zeros(len(source), column.dtype)
 
@@ -359,7 +349,7 @@ _SWITCHES = (
 )
 
 
-def go_rows(table: GoTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def go_rows(table: GoTable) -> tuple[U64, I64]:
     """Compute the rules of all functions of an image of x86-64 or arm64.
 
     Returns:
@@ -389,9 +379,7 @@ def go_rows(table: GoTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     return _with_rules(np.concatenate(starts), np.concatenate(found), table, _special(table))
 
 
-def _rules(
-    machine: int, depth: NDArray[np.int64], is_saved: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _rules(machine: int, depth: I64, is_saved: Bools) -> I64:
     """Return the rules of frames of some sizes, i64[r]."""
     if machine == elf_layout.EM_X86_64:
         cfa, saved = depth + _WORD, is_saved & (depth > 0)
@@ -411,7 +399,7 @@ def _rules(
     return np.where(is_form & (depth >= 0), rule, rules.NO_FORM)
 
 
-def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
+def _saves_frame_register(table: GoTable) -> Bools:
     """Return which functions save the frame register below the return address, bool[f].
 
     Compilers always do so in frames that are not empty. Assembly without a frame may push other
@@ -450,9 +438,7 @@ def _special(table: GoTable) -> dict[int, int]:
     return found | dict.fromkeys((named[name] for name in _OUTERMOST if name in named), rules.END)
 
 
-def _with_rules(
-    start: NDArray[np.uint64], rule: NDArray[np.int64], table: GoTable, special: dict[int, int]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _with_rules(start: U64, rule: I64, table: GoTable, special: dict[int, int]) -> tuple[U64, I64]:
     """Give some functions one rule for all of their code."""
     is_special = np.zeros(len(table) + 1, np.bool_)
     is_special[list(special)] = True

@@ -24,8 +24,7 @@ from prospect.elf import elf_layout
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I64, Bools
 
 KIND_SP = 0  # CFA = sp + slot
 KIND_FP = 1  # CFA = frame register + slot
@@ -92,33 +91,33 @@ MACHINES = {
 }
 
 
-def fits(value: NDArray[np.int64], bits: int) -> NDArray[np.bool_]:
+def fits(value: I64, bits: int) -> Bools:
     """Return whether distances in bytes are slots of this many bits, bool[n]."""
     bound = 1 << (bits - 1 + _SLOT_SHIFT)
-    is_slot: NDArray[np.bool_] = (value & 7 == 0) & (value >= -bound) & (value < bound)
+    is_slot: Bools = (value & 7 == 0) & (value >= -bound) & (value < bound)
     return is_slot
 
 
-def pack_slot(value: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+def pack_slot(value: I64, bits: int) -> I64:
     """Turn distances in bytes, which fit, into a field's lowest bits, i64[n]."""
     return value >> _SLOT_SHIFT & ((1 << bits) - 1)
 
 
-def cfa_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
+def cfa_bytes(rule: I64) -> I64:
     """Return the CFA's distance of each rule in bytes, i64[n]."""
     return (rule << 9) >> 43 << _SLOT_SHIFT
 
 
-def fp_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
+def fp_bytes(rule: I64) -> I64:
     """Return the distance of the frame register's slot in bytes, i64[n]."""
     return (rule << 32) >> 49 << _SLOT_SHIFT
 
 
-def second_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
+def second_bytes(rule: I64) -> I64:
     """Return the distance of the second register's slot in bytes, i64[n]."""
     return (rule << 49) >> 49 << _SLOT_SHIFT
 
 
-def deref_bytes(rule: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def deref_bytes(rule: I64) -> tuple[I64, I64]:
     """Return the bytes that a KIND_DEREF adds before it reads, and after, i64[n] each."""
     return (rule << 15) >> 49 << _SLOT_SHIFT, (rule << 9) >> 58 << _SLOT_SHIFT

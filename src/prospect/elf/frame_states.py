@@ -18,8 +18,7 @@ from prospect.elf import frame_steps as step
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.frame_steps import FrameSteps
 
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 class RuleRows(NamedTuple):
     """Rows: from `start` to `end`, u64[r] SVMA, `rule` i64[r] holds."""
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    rule: NDArray[np.int64]
+    start: U64
+    end: U64
+    rule: I64
 
 
 class Functions(NamedTuple):
@@ -38,10 +37,10 @@ class Functions(NamedTuple):
     `initial` i64[n] is the row of the last step that each program's CIE makes.
     """
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    is_signal: NDArray[np.bool_]
-    initial: NDArray[np.int64]
+    start: I64
+    end: I64
+    is_signal: Bools
+    initial: I64
 
 
 def rows_of_steps(steps: FrameSteps, functions: Functions, machine: MachineRegisters) -> RuleRows:
@@ -65,7 +64,7 @@ def rows_of_steps(steps: FrameSteps, functions: Functions, machine: MachineRegis
 _CHANGES_PLACE = (step.STEP_ADVANCE, step.STEP_SET_LOCATION, step.STEP_END)
 
 
-def _locations(steps: FrameSteps, functions: Functions) -> NDArray[np.int64]:
+def _locations(steps: FrameSteps, functions: Functions) -> I64:
     """Return the address after each step, i64[k]."""
     moved = np.cumsum(np.where(steps.action == step.STEP_ADVANCE, steps.value, 0))
     is_fixed = np.isin(steps.action, (step.STEP_BEGIN, step.STEP_SET_LOCATION))
@@ -81,7 +80,7 @@ def _locations(steps: FrameSteps, functions: Functions) -> NDArray[np.int64]:
 class _Sources:
     """Finds the step that determined a register."""
 
-    def __init__(self, steps: FrameSteps, initial: NDArray[np.int64]) -> None:
+    def __init__(self, steps: FrameSteps, initial: I64) -> None:
         self._steps = steps
         self._index = np.arange(len(steps))
         self._is_begin = steps.action == step.STEP_BEGIN
@@ -96,9 +95,7 @@ class _Sources:
         self._is_restore = steps.action == step.STEP_RESTORE
         self._initial = initial
 
-    def find(
-        self, is_made: NDArray[np.bool_], at: NDArray[np.int64], register: int | None = None
-    ) -> NDArray[np.int64]:
+    def find(self, is_made: Bools, at: I64, register: int | None = None) -> I64:
         """Return the last effective step before each of `at`, i64[n].
 
         Args:
@@ -127,7 +124,7 @@ class _Sources:
         return source.take(last.take(at))
 
 
-def _give_up_at(steps: FrameSteps, rows: NDArray[np.int64]) -> None:
+def _give_up_at(steps: FrameSteps, rows: I64) -> None:
     """End programs at the first of these steps with a STEP_UNKNOWN; in place."""
     first = np.full(int(steps.program[-1]) + 1, len(steps))
     np.minimum.at(first, steps.program.take(rows), rows)
@@ -137,7 +134,7 @@ def _give_up_at(steps: FrameSteps, rows: NDArray[np.int64]) -> None:
     steps.action[(index > first) & (steps.action != step.STEP_END)] = step.STEP_NONE
 
 
-def _remembered(steps: FrameSteps) -> NDArray[np.int64]:
+def _remembered(steps: FrameSteps) -> I64:
     """Return the STEP_REMEMBER of each STEP_RESTORE_STATE, -1 for none."""
     rows = np.flatnonzero(np.isin(steps.action, (step.STEP_REMEMBER, step.STEP_RESTORE_STATE)))
     is_restore = steps.action.take(rows) == step.STEP_RESTORE_STATE
@@ -160,10 +157,10 @@ def _remembered(steps: FrameSteps) -> NDArray[np.int64]:
 class SavedRegister(NamedTuple):
     """The place of a saved register at each row: SAVED_* u8[n], and bytes i64[n]."""
 
-    how: NDArray[np.uint8]
-    value: NDArray[np.int64]
+    how: U8
+    value: I64
 
-    def field(self) -> NDArray[np.int64]:
+    def field(self) -> I64:
         """Return the register's two fields of a rule, lowest bits, i64[n]."""
         kind = np.full(len(self.how), rules.RULE_LOST)
         kind[self.how == step.SAVED_SAME] = rules.RULE_SAME
@@ -175,9 +172,7 @@ class SavedRegister(NamedTuple):
         return kind << rules.FP_BITS | np.where(is_saved, slot, 0)
 
 
-def _saved(
-    steps: FrameSteps, sources: _Sources, at: NDArray[np.int64], register: int
-) -> SavedRegister:
+def _saved(steps: FrameSteps, sources: _Sources, at: I64, register: int) -> SavedRegister:
     is_made = (steps.action == step.STEP_SAVE) & (steps.register == register)
     source = sources.find(is_made, at, register)
     is_begin = steps.action.take(source) == step.STEP_BEGIN
@@ -186,12 +181,8 @@ def _saved(
 
 
 def _pack(
-    steps: FrameSteps,
-    sources: _Sources,
-    at: NDArray[np.int64],
-    machine: MachineRegisters,
-    is_signal: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    steps: FrameSteps, sources: _Sources, at: I64, machine: MachineRegisters, is_signal: Bools
+) -> I64:
     """Return the rule that holds before each of the steps `at`, i64[n]."""
     fp = _saved(steps, sources, at, machine.fp)
     second = _saved(steps, sources, at, machine.second)
@@ -222,18 +213,13 @@ def _pack(
     return rule
 
 
-def signal_rule(saved_sp: NDArray[np.int64]) -> NDArray[np.int64]:
+def signal_rule(saved_sp: I64) -> I64:
     """Return rules of signal frames by the bytes from sp to the saved sp."""
     slot = rules.pack_slot(saved_sp, rules.CFA_BITS)
     return rules.KIND_SIGNAL << rules.KIND_SHIFT | slot << rules.CFA_SHIFT
 
 
-def _pack_cfa(
-    steps: FrameSteps,
-    base: NDArray[np.int64],
-    distance: NDArray[np.int64],
-    machine: MachineRegisters,
-) -> NDArray[np.int64]:
+def _pack_cfa(steps: FrameSteps, base: I64, distance: I64, machine: MachineRegisters) -> I64:
     """Return the fields of the CFA, i64[n]."""
     action, how = steps.action.take(base), steps.how.take(base)
     register, extra = steps.register.take(base), steps.extra.take(base)

@@ -25,8 +25,7 @@ from prospect.elf.frame_entries import leb128
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8
     from prospect.elf.frame_entries import EhData
     from prospect.elf.frame_rules import MachineRegisters
 
@@ -134,22 +133,17 @@ class Operations(Record, eq=False):
         block_bytes: the length of the expression; 0 for other operations.
     """
 
-    program: NDArray[np.int64]
-    code: NDArray[np.uint8]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    block_bytes: NDArray[np.int64]
+    program: I64
+    code: U8
+    first: I64
+    second: I64
+    block_bytes: I64
 
     def __len__(self) -> int:
         return len(self.code)
 
 
-def decode_operations(
-    data: EhData,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    address_encoding: NDArray[np.int64],
-) -> Operations:
+def decode_operations(data: EhData, begin: I64, end: I64, address_encoding: I64) -> Operations:
     """Decode the programs of a section.
 
     Args:
@@ -180,7 +174,7 @@ def decode_operations(
     return _with_operands(data, position, program, code, address_encoding)
 
 
-def _codes(first_byte: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _codes(first_byte: U8) -> U8:
     primary = first_byte & 0xC0
     known = np.zeros(64, np.uint8)
     known[:] = UNKNOWN_OPERATION
@@ -188,7 +182,7 @@ def _codes(first_byte: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.where(primary != 0, primary, known.take(first_byte & 0x3F)).astype(np.uint8)
 
 
-def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
+def _set_loc_bytes(data: EhData, encoding: I64) -> int:
     """Return the size of DW_CFA_set_loc's operand; 0 if it differs between programs."""
     sizes = {
         data.pointer_bytes if e & 0xF == 0 else {2: 2, 3: 4, 4: 8}.get(int(e) & 7, 0)
@@ -197,7 +191,7 @@ def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
     return sizes.pop() if len(sizes) == 1 else 0
 
 
-def _following(octets: NDArray[np.uint8], set_loc_bytes: int) -> NDArray[np.int64]:
+def _following(octets: U8, set_loc_bytes: int) -> I64:
     """Return the end of the operation that would begin at each byte, i64[b]."""
     count = len(octets)
     at = np.arange(count + 1)
@@ -221,13 +215,11 @@ def _following(octets: NDArray[np.uint8], set_loc_bytes: int) -> NDArray[np.int6
     else:
         following[octets == DW_CFA_SET_LOC] = count + 1
     _skip_blocks(octets, after, following)
-    bounded: NDArray[np.int64] = np.minimum(following, count + 1)
+    bounded: I64 = np.minimum(following, count + 1)
     return bounded
 
 
-def _skip_blocks(
-    octets: NDArray[np.uint8], after: NDArray[np.int64], following: NDArray[np.int64]
-) -> None:
+def _skip_blocks(octets: U8, after: I64, following: I64) -> None:
     """Add the lengths of expressions, in place."""
     count = len(octets)
     rows = np.flatnonzero(np.isin(octets, _WITH_BLOCK))
@@ -240,11 +232,7 @@ def _skip_blocks(
     following[rows] = block_at + size
 
 
-def _walk(
-    following: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _walk(following: I64, begin: I64, end: I64) -> tuple[I64, I64]:
     """Return the positions of operations, i64[k], and their programs, in the order of steps."""
     program = np.flatnonzero(begin < end)
     at = begin.take(program)
@@ -267,11 +255,7 @@ def _walk(
 
 
 def _with_operands(
-    data: EhData,
-    position: NDArray[np.int64],
-    program: NDArray[np.int64],
-    code: NDArray[np.uint8],
-    address_encoding: NDArray[np.int64],
+    data: EhData, position: I64, program: I64, code: U8, address_encoding: I64
 ) -> Operations:
     first = (data.octets.take(position) & 0x3F).astype(np.int64)
     second = np.zeros(len(position), np.int64)
@@ -317,22 +301,19 @@ class FrameSteps(Record, eq=False):
         extra: `PlaceForm.extra` of a STEP_CFA_PLACE.
     """
 
-    program: NDArray[np.int64]
-    action: NDArray[np.uint8]
-    register: NDArray[np.int64]
-    how: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    extra: NDArray[np.int64]
+    program: I64
+    action: U8
+    register: I64
+    how: U8
+    value: I64
+    extra: I64
 
     def __len__(self) -> int:
         return len(self.action)
 
 
 def translate(
-    data: EhData,
-    operations: Operations,
-    factors: tuple[NDArray[np.int64], NDArray[np.int64]],
-    machine: MachineRegisters,
+    data: EhData, operations: Operations, factors: tuple[I64, I64], machine: MachineRegisters
 ) -> FrameSteps:
     """Translate operations into steps.
 

@@ -37,8 +37,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8, U32, U64, Bools
     from prospect.elf.image import ElfImage
 
 _TYPES = {
@@ -58,10 +57,10 @@ class RelativeRelocations(Record, eq=False):
         value: the SVMA in it.
     """
 
-    place: NDArray[np.uint64]
-    value: NDArray[np.uint64]
+    place: U64
+    value: U64
 
-    def applied(self, svma: NDArray[np.uint64], word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def applied(self, svma: U64, word: U64) -> U64:
         """Return words with the values that the loader writes.
 
         Args:
@@ -74,9 +73,9 @@ class RelativeRelocations(Record, eq=False):
         is_filled = self.place.take(row, mode="clip") == svma
         return np.where(is_filled, self.value.take(row, mode="clip"), word)
 
-    def places_of(self, value: int) -> NDArray[np.uint64]:
+    def places_of(self, value: int) -> U64:
         """Return the words with an address, u64[k] SVMA."""
-        found: NDArray[np.uint64] = self.place[self.value == value]
+        found: U64 = self.place[self.value == value]
         return found
 
 
@@ -160,26 +159,26 @@ class GoTable(Record, eq=False):
 
     image: ElfImage
     version: int
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
+    start: U64
+    end: U64
     names: memoryview
     files: memoryview
-    units: NDArray[np.uint32]
+    units: U32
     values: GoValues
-    words: NDArray[np.uint32]
-    record: NDArray[np.int64]
-    module: NDArray[np.uint64]
+    words: U32
+    record: I64
+    module: U64
     ranges: tuple[tuple[int, int], ...]
 
     def __len__(self) -> int:
         return len(self.start)
 
     @cached_property
-    def name(self) -> NDArray[np.int64]:
+    def name(self) -> I64:
         """i64[f]: offset of each function's name in `names`, which may be too short."""
         return self._field(slice(None), 0)
 
-    def row_of(self, svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def row_of(self, svma: U64) -> I64:
         """Return the function at each address, i64[n], -1 if there is none."""
         if not len(self):
             return np.full(len(svma), -1, np.int64)
@@ -194,43 +193,41 @@ class GoTable(Record, eq=False):
             if at >= 0:
                 yield from ((row, name) for row in np.flatnonzero(self.name == at).tolist())
 
-    def stack_depths(self, row: NDArray[np.int64] | slice) -> NDArray[np.int64]:
+    def stack_depths(self, row: I64 | slice) -> I64:
         """Return the places in `values` of functions' frame sizes, i64[r]; 0 for none."""
         return self._field(row, 3)
 
-    def file_numbers(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def file_numbers(self, row: I64) -> I64:
         """Return the places in `values` of functions' files, i64[r]; 0 for none."""
         return self._field(row, 4)
 
-    def line_numbers(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def line_numbers(self, row: I64) -> I64:
         """Return the places in `values` of functions' lines, i64[r]; 0 for none."""
         return self._field(row, 5)
 
-    def unit(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def unit(self, row: I64) -> I64:
         """Return the places in `units` of functions' files, i64[r]."""
         return self._field(row, 7)
 
-    def inlined_calls(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def inlined_calls(self, row: I64) -> I64:
         """Return the places in `values` of functions' inlined calls by address; 0 for none."""
         count = self._field(row, 6)
         at = self.record.take(row) + self._first_data + _PCDATA_INLINED
         return np.where(count > _PCDATA_INLINED, self._word(at), 0)
 
     @property
-    def flags(self) -> NDArray[np.int64]:
+    def flags(self) -> I64:
         """Flags of each function, i64[f]; Go 1.16 has none."""
         return self._field(slice(None), self._first_data - 1) >> 8 & 0xFF
 
-    def tree(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def tree(self, row: I64) -> I64:
         """Return the addresses of the inlined calls of functions, i64[r] SVMA; NO_DATA for none."""
         if self._tree_base == NO_DATA:
             return np.full(len(row), NO_DATA, np.int64)
         offset = self._tree_offset(row)
         return np.where(offset == NO_DATA, NO_DATA, offset + self._tree_base)
 
-    def tree_fields(
-        self, tree: NDArray[np.int64], index: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def tree_fields(self, tree: I64, index: I64) -> tuple[I64, I64]:
         """Read inlined calls.
 
         Args:
@@ -248,10 +245,10 @@ class GoTable(Record, eq=False):
         call = self._read(at + 4 * form.tree_call * (at != NO_DATA))
         return np.where(call == NO_DATA, NO_DATA, name), call
 
-    def _field(self, row: NDArray[np.int64] | slice, number: int) -> NDArray[np.int64]:
+    def _field(self, row: I64 | slice, number: int) -> I64:
         return self._word(self.record[row] + number)
 
-    def _word(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _word(self, at: I64) -> I64:
         """Return words of the functions' area, i64[n]; 0 beyond its end."""
         word = self.words.take(at, mode="clip").astype(np.int64)
         return np.where((at >= 0) & (at < len(self.words)), word, 0)
@@ -261,7 +258,7 @@ class GoTable(Record, eq=False):
         """The first word after the fixed fields of a function."""
         return 9 + _LAYOUTS[self.version].has_start_line
 
-    def _tree_offset(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _tree_offset(self, row: I64) -> I64:
         """Return the offsets of functions' inlined calls, i64[r]; NO_DATA for none."""
         pointers = self._field(row, self._first_data - 1) >> 24
         at = self._first_data + self._field(row, 6)
@@ -299,14 +296,14 @@ class GoTable(Record, eq=False):
                 return int(base)
         return NO_DATA
 
-    def _begins_name(self, offset: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _begins_name(self, offset: I64) -> Bools:
         text = np.frombuffer(self.names, np.uint8)
         inside = (offset >= 0) & (offset < len(text))
         before, first = (text.take(offset - k, mode="clip") for k in (1, 0))
-        found: NDArray[np.bool_] = inside & ((before == 0) | (offset == 0)) & (first != 0)
+        found: Bools = inside & ((before == 0) | (offset == 0)) & (first != 0)
         return found
 
-    def _read(self, svma: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _read(self, svma: I64) -> I64:
         """Read signed words of 4 bytes from the image, i64[n]; NO_DATA if it has none."""
         offset = self.image.offset_of_svma(svma.astype(np.uint64))
         content = np.frombuffer(self.image.data, np.uint8)
@@ -419,9 +416,7 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
     )
 
 
-def _sound(
-    image: ElfImage, entry: NDArray[np.uint64], at: NDArray[np.int64], size: int
-) -> NDArray[np.int64]:
+def _sound(image: ElfImage, entry: U64, at: I64, size: int) -> I64:
     """Return the rows of functions in ascending order that have a record, i64[k].
 
     None if they are not in the image's code: they would have wrong names.
@@ -439,7 +434,7 @@ def _sound(
 
 def _find_module(
     image: ElfImage, relocations: RelativeRelocations, table: int, names: int
-) -> tuple[NDArray[np.uint64], int]:
+) -> tuple[U64, int]:
     """Return the first words of moduledata, relocated, and their offset; no words if not found.
 
     It is in writable memory and begins with the table's address (SVMA) and then that of its names,
@@ -494,10 +489,10 @@ class GoValues(Record, eq=False):
         quantum: bytes of the smallest instruction, the unit of distances.
     """
 
-    content: NDArray[np.uint8]
+    content: U8
     quantum: int
 
-    def unpacked(self, lists: NDArray[np.int64]) -> ValueLists:
+    def unpacked(self, lists: I64) -> ValueLists:
         """Read lists up to `MOST_LIST_BYTES`; further ones have no values.
 
         Args:
@@ -517,7 +512,7 @@ class GoValues(Record, eq=False):
         stop = _sums(step, pairs).clip(max=LONGEST_DISTANCE)
         return ValueLists(begin, np.arange(len(begin)).repeat(pairs), stop, value)
 
-    def _ends(self, begin: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _ends(self, begin: I64) -> I64:
         """Return the place of the zero that ends each list, or else the end of all."""
         zeros = self._zeros
         row = np.searchsorted(zeros, (begin + 1).astype(np.uint32))
@@ -527,7 +522,7 @@ class GoValues(Record, eq=False):
         return np.where(row < len(zeros), end, len(self.content))
 
     @cached_property
-    def _zeros(self) -> NDArray[np.uint32]:
+    def _zeros(self) -> U32:
         found = [np.zeros(0, np.uint32)]
         for begin in range(0, min(len(self.content), MOST_CONTENT_BYTES), _PIECE):
             piece = np.flatnonzero(self.content[begin : begin + _PIECE] == 0)
@@ -545,24 +540,24 @@ class ValueLists(Record, eq=False):
         value: i64[m].
     """
 
-    begin: NDArray[np.int64]
-    row: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    value: NDArray[np.int64]
+    begin: I64
+    row: I64
+    stop: I64
+    value: I64
 
     @property
-    def start(self) -> NDArray[np.int64]:
+    def start(self) -> I64:
         """i64[m]: the distance of the value's first byte."""
         before = np.append(0, self.stop[:-1])[: len(self.stop)]
         is_first = np.diff(self.row, prepend=-1) != 0
         return np.where(is_first, 0, before)
 
-    def rows_of(self, lists: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows_of(self, lists: I64) -> I64:
         """Return the row of each list by its place, i64[k]; -1 for one that was not read."""
         row = np.searchsorted(self.begin, lists)
         return np.where(np.append(self.begin, -1).take(row) == lists, row, -1)
 
-    def at(self, lists: NDArray[np.int64], distance: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, lists: I64, distance: I64) -> I64:
         """Return the value at each address, i64[k]; -1 if its list has none.
 
         Args:
@@ -577,13 +572,11 @@ class ValueLists(Record, eq=False):
         return np.where(is_there, np.append(self.value, -1).take(found), -1)
 
     @cached_property
-    def _key(self) -> NDArray[np.int64]:
+    def _key(self) -> I64:
         return self.row << 32 | self.stop
 
 
-def _numbers(
-    octets: NDArray[np.uint8], length: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbers(octets: U8, length: I64) -> tuple[I64, I64]:
     """Decode the numbers of concatenated lists, i64[k]; also return the size of each list, i64[n].
 
     `length` i64[n] is the bytes of each list.
@@ -601,9 +594,9 @@ def _numbers(
     return number, np.diff(before)
 
 
-def _sums(value: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sums(value: I64, count: I64) -> I64:
     """Return running sums within lists of `count` values each."""
     total = np.append(0, np.cumsum(value))
     end = np.cumsum(count)
-    summed: NDArray[np.int64] = total[1:] - total.take(end - count).repeat(count)
+    summed: I64 = total[1:] - total.take(end - count).repeat(count)
     return summed

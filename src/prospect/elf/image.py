@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import U64
+
 NO_ADDRESS = 2**64 - 1
 """The result of `svma_of_offset` and `offset_of_svma` if no segment contains the address."""
 
@@ -164,7 +166,7 @@ class ElfImage(Record, eq=False):
         vars(kept)["build_id"] = self.build_id  # of the cached property
         return kept
 
-    def svma_of_offset(self, offset: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def svma_of_offset(self, offset: U64) -> U64:
         """Turn offsets in the file into SVMAs.
 
         Returns:
@@ -173,11 +175,11 @@ class ElfImage(Record, eq=False):
         """
         return self._convert(offset, "offset", "vaddr")
 
-    def offset_of_svma(self, svma: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def offset_of_svma(self, svma: U64) -> U64:
         """Turn SVMAs into offsets in the file, as `svma_of_offset` in reverse."""
         return self._convert(svma, "vaddr", "offset")
 
-    def _convert(self, value: NDArray[np.uint64], source: str, target: str) -> NDArray[np.uint64]:
+    def _convert(self, value: U64, source: str, target: str) -> U64:
         result = np.full(len(value), NO_ADDRESS, np.uint64)
         for segments in self._loads:
             if not len(segments):

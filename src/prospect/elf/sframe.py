@@ -34,8 +34,7 @@ from prospect.elf.frame_states import SavedRegister
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.elf.frame_entries import EhData
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.image import ElfImage
@@ -87,14 +86,14 @@ class SframeTable(Record, eq=False):
     data: EhData
     fixed_fp: int
     fixed_return: int
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    first: NDArray[np.int64]
-    count: NDArray[np.int64]
-    address_bytes: NDArray[np.int64]
-    form: NDArray[np.int64]
-    repeated: NDArray[np.int64]
-    is_signal: NDArray[np.bool_]
+    start: U64
+    end: U64
+    first: I64
+    count: I64
+    address_bytes: I64
+    form: I64
+    repeated: I64
+    is_signal: Bools
 
     def __len__(self) -> int:
         return len(self.start)
@@ -148,9 +147,7 @@ def read_sframe(image: ElfImage) -> SframeTable | None:
     return table if len(table) else None
 
 
-def sframe_rows(
-    table: SframeTable, machine: MachineRegisters
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def sframe_rows(table: SframeTable, machine: MachineRegisters) -> tuple[U64, I64]:
     """Compute the rules of all functions.
 
     Returns:
@@ -177,7 +174,7 @@ def sframe_rows(
     return np.concatenate(starts), np.concatenate(found)
 
 
-def _find_rows(table: SframeTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_rows(table: SframeTable) -> tuple[I64, I64]:
     """Find where rows begin.
 
     Returns:
@@ -207,7 +204,7 @@ def _find_rows(table: SframeTable) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return np.frombuffer(found, np.int64), np.frombuffer(counts, np.int64)
 
 
-def _copies(table: SframeTable, count: NDArray[np.int64]) -> NDArray[np.int64]:
+def _copies(table: SframeTable, count: I64) -> I64:
     """Return how often the rows of each function repeat over its code, i64[n]."""
     size = (table.end - table.start).view(np.int64)
     copies = np.where(table.repeated > 0, -(-size // np.maximum(table.repeated, 1)), 0)
@@ -215,12 +212,7 @@ def _copies(table: SframeTable, count: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(table.repeated > 0, np.where(is_few, copies, 0), 1)
 
 
-def _places(
-    table: SframeTable,
-    address: NDArray[np.int64],
-    function: NDArray[np.int64],
-    copies: NDArray[np.int64],
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _places(table: SframeTable, address: I64, function: I64, copies: I64) -> tuple[U64, I64]:
     """Return the SVMAs from which on rows hold, u64[p], and the row at each, i64[p]."""
     row = np.arange(len(copies)).repeat(copies)
     repeated = table.repeated.take(function).take(row)
@@ -234,8 +226,8 @@ def _places(
 class _Place(NamedTuple):
     """The place of a register or of the CFA: a control word, 0 if unknown, and a distance."""
 
-    control: NDArray[np.int64]
-    distance: NDArray[np.int64]
+    control: I64
+    distance: I64
 
     def or_fixed(self, distance: int) -> _Place:
         """Replace unknown places by a distance from the CFA, unless that is 0."""
@@ -266,18 +258,13 @@ class _Rows(NamedTuple):
         places: of the CFA, the return address and the frame register.
     """
 
-    address: NDArray[np.int64]
-    words: NDArray[np.int64]
-    is_known: NDArray[np.bool_]
+    address: I64
+    words: I64
+    is_known: Bools
     places: _Places
 
 
-def _read_rows(
-    table: SframeTable,
-    at: NDArray[np.int64],
-    function: NDArray[np.int64],
-    machine: MachineRegisters,
-) -> _Rows:
+def _read_rows(table: SframeTable, at: I64, function: I64, machine: MachineRegisters) -> _Rows:
     """Read rows at these offsets of the section, of these functions."""
     data, form = table.data, table.form.take(function)
     address_bytes = table.address_bytes.take(function)
@@ -304,9 +291,7 @@ def _read_rows(
     return _Rows(address, words, form <= _FLEXIBLE, places)
 
 
-def _default_places(
-    word: NDArray[np.int64], info: NDArray[np.int64], machine: MachineRegisters
-) -> _Places:
+def _default_places(word: I64, info: I64, machine: MachineRegisters) -> _Places:
     """Return the places of the CFA, on arm64 of the return address, and of the frame register.
 
     Nothing is saved at the CFA itself, so 0 means none.
@@ -317,7 +302,7 @@ def _default_places(
     return _Place(base << _REGISTER_SHIFT | _BY_REGISTER, word[0]), returns, fp
 
 
-def _flexible_places(word: NDArray[np.int64], mask: NDArray[np.int64]) -> _Places:
+def _flexible_places(word: I64, mask: I64) -> _Places:
     """Return the places of words in pairs of an unsigned control word and a distance.
 
     A control word of 0 for the return address has no distance.
@@ -327,7 +312,7 @@ def _flexible_places(word: NDArray[np.int64], mask: NDArray[np.int64]) -> _Place
     return _Place(word[0] & mask, word[1]), _Place(word[2] & mask, word[3]), _Place(*fp)
 
 
-def _pack(places: _Places, machine: MachineRegisters) -> NDArray[np.int64]:
+def _pack(places: _Places, machine: MachineRegisters) -> I64:
     """Return the rules of rows, i64[r]."""
     cfa, returns, fp = places
     register, is_read = cfa.control >> _REGISTER_SHIFT, cfa.control & _IS_READ != 0

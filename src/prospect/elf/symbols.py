@@ -28,6 +28,7 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U8, U16, U32, U64
     from prospect.elf.image import ElfImage
 
 
@@ -50,13 +51,13 @@ class ElfSymbols(Record, eq=False):
         strings: the string table of the names.
     """
 
-    name: NDArray[np.uint32]
-    kind: NDArray[np.uint8]
-    binding: NDArray[np.uint8]
-    visibility: NDArray[np.uint8]
-    section: NDArray[np.int64]
-    value: NDArray[np.uint64]
-    size: NDArray[np.uint64]
+    name: U32
+    kind: U8
+    binding: U8
+    visibility: U8
+    section: I64
+    value: U64
+    size: U64
     strings: memoryview
 
     def __len__(self) -> int:
@@ -76,9 +77,7 @@ def read_symbols(image: ElfImage, name: bytes) -> ElfSymbols | None:
     return symbol_columns(table, _section_rows(image, row, table["shndx"]), strings)
 
 
-def symbol_columns(
-    table: NDArray[np.void], section: NDArray[np.int64], strings: memoryview
-) -> ElfSymbols:
+def symbol_columns(table: NDArray[np.void], section: I64, strings: memoryview) -> ElfSymbols:
     """Return the columns of SYM_64 or SYM_32 rows with resolved sections."""
     return ElfSymbols(
         name=table["name"],
@@ -92,7 +91,7 @@ def symbol_columns(
     )
 
 
-def _section_rows(image: ElfImage, table_row: int, shndx: NDArray[np.uint16]) -> NDArray[np.int64]:
+def _section_rows(image: ElfImage, table_row: int, shndx: U16) -> I64:
     """Resolve st_shndx; rows that the image lacks become `NO_SECTION`."""
     section = shndx.astype(np.int64)
     section[shndx >= elf_layout.SHN_LORESERVE] = NO_SECTION
@@ -105,7 +104,7 @@ def _section_rows(image: ElfImage, table_row: int, shndx: NDArray[np.uint16]) ->
     return section
 
 
-def _extended_indexes(image: ElfImage, table_row: int) -> NDArray[np.uint32]:
+def _extended_indexes(image: ElfImage, table_row: int) -> U32:
     """Return the SHT_SYMTAB_SHNDX section of a symbol table, empty if it has none."""
     of_table = (image.sections["type"] == elf_layout.SHT_SYMTAB_SHNDX) & (
         image.sections["link"] == table_row
@@ -185,7 +184,7 @@ def _count_symbols(image: ElfImage, entries: dict[int, int]) -> int:
     return last_chain + int(ends[0]) + 1 if len(ends) else 0
 
 
-def _sections_by_address(sections: NDArray[np.void], table: NDArray[np.void]) -> NDArray[np.int64]:
+def _sections_by_address(sections: NDArray[np.void], table: NDArray[np.void]) -> I64:
     """Return each symbol's section by its address: there are no section headers."""
     section = np.full(len(table), NO_SECTION, np.int64)
     value = table["value"].astype(np.uint64)
@@ -222,10 +221,10 @@ class PltStubs(Record, eq=False):
         resolver: u64[n] SVMA of that function, if `symbol` is 0.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    symbol: NDArray[np.int64]
-    resolver: NDArray[np.uint64]
+    start: U64
+    end: U64
+    symbol: I64
+    resolver: U64
 
 
 def read_plt(image: ElfImage) -> PltStubs:
@@ -262,9 +261,7 @@ def _slot_relocations(image: ElfImage) -> NDArray[np.void]:
     return table[np.isin(table["type"], _SLOT_TYPES[image.machine])]
 
 
-def _x86_64_stubs(
-    image: ElfImage, row: int
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+def _x86_64_stubs(image: ElfImage, row: int) -> tuple[U64, U64, U64]:
     """Find `jmp *disp32(%rip)` (ff 25), one an entry, perhaps after `endbr64` and `bnd`."""
     section = image.sections[row]
     code = np.frombuffer(image.section_data(row), np.uint8)
@@ -279,9 +276,7 @@ def _x86_64_stubs(
     return start, start + np.uint64(entry_size), slot
 
 
-def _aarch64_stubs(
-    image: ElfImage, row: int
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+def _aarch64_stubs(image: ElfImage, row: int) -> tuple[U64, U64, U64]:
     """Find `adrp x16, page; ldr x17, [x16, #offset]`, perhaps after `bti c`."""
     base = image.sections[row]["addr"]
     word = whole_rows(image.section_data(row), "<u4")

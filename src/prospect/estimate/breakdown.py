@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I32, I64, Bools
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.estimate.finished_report import EventReport
@@ -64,9 +65,9 @@ class RowErrors(NamedTuple):
         needed_s: f64[r] the length of a run that would separate them; see `needed_seconds`.
     """
 
-    half_width_s: NDArray[np.float64]
-    is_like_above: NDArray[np.bool_]
-    needed_s: NDArray[np.float64]
+    half_width_s: F64
+    is_like_above: Bools
+    needed_s: F64
 
 
 class Breakdown(Record):
@@ -86,13 +87,13 @@ class Breakdown(Record):
 
     profile: ProfileByFunction
     design: Design
-    chosen: NDArray[np.bool_]
-    example: NDArray[np.int64]
+    chosen: Bools
+    example: I64
     names: tuple[list[str], ...]
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    share: NDArray[np.float64]
-    row_of_hit: NDArray[np.int32]
+    hits: I64
+    seconds: F64
+    share: F64
+    row_of_hit: I32
     left_out: int
     left_out_hits: int
     left_out_s: float
@@ -112,20 +113,20 @@ class Breakdown(Record):
         """Whether they are worth seconds."""
         return self.design.has_time
 
-    def sums_of(self, by_hit: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums_of(self, by_hit: F64) -> F64:
         """Add up an amount of each of the profile's hits, f64[h], by row, f64[r]."""
         member = self.row_of_hit >= 0
         sums = np.bincount(self.row_of_hit[member], by_hit[member], len(self))
         return sums.astype(np.float64)
 
     @cached_property
-    def wall_s(self) -> NDArray[np.float64] | None:
+    def wall_s(self) -> F64 | None:
         """Their wall time, f64[r]; None if samples do not show it."""
         busy = self.chosen & ~idle_hits(self.profile)
         by_hit = wall_seconds(self.profile, self.design, busy)
         return None if by_hit is None else self.sums_of(by_hit)
 
-    def ordered(self, rows: NDArray[np.int64]) -> Breakdown:
+    def ordered(self, rows: I64) -> Breakdown:
         """Return some of the rows, in another order, without the others."""
         rank = np.full(len(self) + 1, -1, np.int32)
         rank[rows] = np.arange(len(rows))
@@ -161,12 +162,12 @@ class Breakdown(Record):
         return self.errors()
 
     @property
-    def half_width_s(self) -> NDArray[np.float64]:
+    def half_width_s(self) -> F64:
         """Half of each row's 95 % interval, f64[r]; NaN if unknown."""
         return self._errors.half_width_s
 
     @property
-    def is_like_above(self) -> NDArray[np.bool_]:
+    def is_like_above(self) -> Bools:
         """The rows that tie with the one above, bool[r]."""
         return self._errors.is_like_above
 
@@ -177,11 +178,7 @@ class Breakdown(Record):
 
 
 def breakdown(
-    profile: ProfileByFunction,
-    design: Design,
-    chosen: NDArray[np.bool_],
-    keys: Sequence[NDArray[np.int64]],
-    bound: Bound,
+    profile: ProfileByFunction, design: Design, chosen: Bools, keys: Sequence[I64], bound: Bound
 ) -> Breakdown:
     """Add hits up by keys, and return the rows with most time.
 
@@ -223,11 +220,7 @@ def breakdown(
 
 
 def rows_by_keys(
-    event: EventReport,
-    keys: Sequence[str],
-    bound: Bound | None = None,
-    *,
-    idle: bool = True,
+    event: EventReport, keys: Sequence[str], bound: Bound | None = None, *, idle: bool = True
 ) -> Breakdown:
     """Add an event's hits up by dimensions.
 
@@ -249,7 +242,7 @@ def rows_by_keys(
     return replace(rows, names=tuple(column.texts(rows.example) for column in columns))
 
 
-def combined(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+def combined(columns: Sequence[I64]) -> tuple[I64, NDArray[np.intp]]:
     """Number the combinations of equally long columns, ascending with the first one leading.
 
     Returns:
@@ -285,16 +278,16 @@ class ClassColumns(Record):
     classes: list[str]
     others: int
     names: tuple[list[str], ...]
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64]
-    share: NDArray[np.float64]
-    total_hits: NDArray[np.int64]
-    total_s: NDArray[np.float64]
-    total_half_width_s: NDArray[np.float64]
+    hits: I64
+    seconds: F64
+    half_width_s: F64
+    share: F64
+    total_hits: I64
+    total_s: F64
+    total_half_width_s: F64
     left_out: int
-    left_out_hits: NDArray[np.int64]
-    left_out_s: NDArray[np.float64]
+    left_out_hits: I64
+    left_out_s: F64
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -306,7 +299,7 @@ class ClassColumns(Record):
 
 class _Classes(NamedTuple):
     names: list[str]
-    of_hit: NDArray[np.int64]
+    of_hit: I64
     others: int
 
 
@@ -314,16 +307,16 @@ class _Source(NamedTuple):
     """Columns with the same sampling: i64[h] the column of each hit, -1 for none."""
 
     design: Design
-    column: NDArray[np.int64]
+    column: I64
     columns: int
 
 
 class _Cells(NamedTuple):
     """Hits, time, and half of its interval, by row and column."""
 
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64]
+    hits: I64
+    seconds: F64
+    half_width_s: F64
 
 
 def class_columns(
@@ -365,9 +358,7 @@ def class_columns(
     ]
 
 
-def _classes(
-    profile: CompleteProfile, chosen: NDArray[np.bool_], dimension: str, most: int
-) -> _Classes:
+def _classes(profile: CompleteProfile, chosen: Bools, dimension: str, most: int) -> _Classes:
     """Return the classes with most hits, by hits or in their own order, and the others."""
     keys = hit_keys(profile, dimension)
     numbers, name = keys.number, keys.shown
@@ -441,7 +432,7 @@ def _table(
     )
 
 
-def _cells(source: _Source, row_of_hit: NDArray[np.int64], rows: int) -> _Cells:
+def _cells(source: _Source, row_of_hit: I64, rows: int) -> _Cells:
     """Return the sums of each row and column of a source."""
     size = rows * source.columns
     is_in = (source.column >= 0) & (row_of_hit >= 0)

@@ -27,8 +27,7 @@ from prospect.profile.optional_tables import callers_of, calls_by_function, in_p
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.calls_view import CallsView
     from prospect.options import Detail
@@ -79,13 +78,13 @@ class CallFigures(Record):
     """
 
     counts: CallCounts
-    counted_index: NDArray[np.int64]
-    counted: NDArray[np.int64]
-    calls: NDArray[np.float64]
-    half_width: NDArray[np.float64]
-    self_s: NDArray[np.float64]
-    total_s: NDArray[np.float64]
-    callers: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    counted_index: I64
+    counted: I64
+    calls: F64
+    half_width: F64
+    self_s: F64
+    total_s: F64
+    callers: list[tuple[I64, I64]]
     uncalled: int
 
     def __len__(self) -> int:
@@ -158,9 +157,7 @@ def call_numbers(view: CallsView) -> CallNumbers | None:
     return CallNumbers(of_function, of_arc)
 
 
-def _chosen_processes(
-    counts: CallCounts, profile: CompleteProfile, detail: Detail
-) -> NDArray[np.bool_]:
+def _chosen_processes(counts: CallCounts, profile: CompleteProfile, detail: Detail) -> Bools:
     """Return bool[p]: the processes of `-V detail` with known calls."""
     processes = profile.processes
     chosen = chosen_by_detail(processes, detail)
@@ -169,9 +166,7 @@ def _chosen_processes(
     return chosen & (processes.is_command | processes.is_descendant)
 
 
-def _missed(
-    counts: CallCounts, chosen: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _missed(counts: CallCounts, chosen: Bools) -> tuple[F64, F64]:
     """Return `missed_calls` of every function: none if all were counted."""
     functions = counts.functions
     if counts.windows is None:
@@ -184,11 +179,8 @@ def _missed(
 
 
 def missed_calls(
-    windows: CallWindows,
-    chosen: NDArray[np.bool_],
-    probe_ns: NDArray[np.float64],
-    probe_spread_ns: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    windows: CallWindows, chosen: Bools, probe_ns: F64, probe_spread_ns: F64
+) -> tuple[F64, F64]:
     """Estimate the calls between windows.
 
     Args:
@@ -227,21 +219,14 @@ def missed_calls(
     return missed, half
 
 
-def _by_window(
-    windows: CallWindows, functions: int, rows: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _by_window(windows: CallWindows, functions: int, rows: Bools) -> F64:
     """Return f64[w, f]: the calls of each window and function."""
     calls = np.zeros((len(windows), functions))
     np.add.at(calls, (windows.window_index[rows], windows.counted_index[rows]), windows.calls[rows])
     return calls
 
 
-def _variance(
-    calls: NDArray[np.float64],
-    own_s: NDArray[np.float64],
-    gap_s: NDArray[np.float64],
-    first_s: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _variance(calls: F64, own_s: F64, gap_s: F64, first_s: float) -> tuple[F64, F64]:
     """Return the variance of the missed calls, f64[f], and its degrees of freedom, f64[f]."""
     rate = calls / own_s[:, None]
     of_pair = np.diff(rate, axis=0) ** 2 / 2.0
@@ -264,21 +249,19 @@ def _variance(
     return variance, np.maximum(df * _DF_OF_A_DIFFERENCE, 1.0)
 
 
-def _ranks(names: list[str]) -> NDArray[np.int64]:
+def _ranks(names: list[str]) -> I64:
     """Return i64[f]: the place of each name among all in alphabetical order."""
     ranks = np.empty(len(names), np.int64)
     ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     return ranks
 
 
-def _times(seconds: NDArray[np.float64], function: NDArray[np.int32]) -> NDArray[np.float64]:
+def _times(seconds: F64, function: I32) -> F64:
     """Return the seconds of each function, NaN for one that the profile lacks."""
     return np.append(seconds, np.nan).take(function)
 
 
-def _self_seconds(
-    profile: CompleteProfile, event_index: int, chosen: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _self_seconds(profile: CompleteProfile, event_index: int, chosen: Bools) -> F64:
     hits, event = profile.hits, profile.run.events[event_index]
     functions = len(profile.functions)
     if not event_has_time(event):
@@ -291,9 +274,7 @@ def _self_seconds(
     return np.bincount(function, seconds, functions).astype(np.float64)
 
 
-def _total_seconds(
-    profile: CompleteProfile, event_index: int, detail: Detail
-) -> NDArray[np.float64]:
+def _total_seconds(profile: CompleteProfile, event_index: int, detail: Detail) -> F64:
     functions = len(profile.functions)
     event = profile.run.events[event_index]
     if profile.stacks is None or not event_has_time(event):
@@ -314,7 +295,7 @@ def _total_seconds(
     return np.where(probes > own, np.nan, own)
 
 
-def _seconds_by_function(graph: CallGraph, functions: int) -> NDArray[np.float64]:
+def _seconds_by_function(graph: CallGraph, functions: int) -> F64:
     """Return f64[functions]: the time in which each was on the stack."""
     frame = graph.frames.function_index
     is_function = frame >= 0

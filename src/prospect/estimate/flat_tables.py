@@ -25,12 +25,7 @@ from prospect.figures.modes import (
     event_seconds,
     hit_modes,
 )
-from prospect.figures.processes import (
-    BIRTH_NAMES,
-    chosen_hits,
-    chosen_waits,
-    shown_processes,
-)
+from prospect.figures.processes import BIRTH_NAMES, chosen_hits, chosen_waits, shown_processes
 from prospect.profile.complete import complete
 from prospect.profile.group_names import service_names
 from prospect.profile.model import (
@@ -49,6 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I32
     from prospect.options import Detail
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import Profile
@@ -251,7 +247,7 @@ TABLES = {
 }
 
 
-def _seconds(profile: ProfileByFunction) -> NDArray[np.float64]:
+def _seconds(profile: ProfileByFunction) -> F64:
     """Return each hit row's time: f64[h] seconds, 0 for an event that is not time."""
     seconds = np.zeros(len(profile.hits))
     hits = profile.hits
@@ -261,9 +257,7 @@ def _seconds(profile: ProfileByFunction) -> NDArray[np.float64]:
     return seconds
 
 
-def _error_seconds(
-    profile: ProfileByFunction, row_of_hit: NDArray[np.int32], rows: int
-) -> NDArray[np.float64]:
+def _error_seconds(profile: ProfileByFunction, row_of_hit: I32, rows: int) -> F64:
     """Return half of each row's 95 % interval, f64[rows] s; NaN if no event is time.
 
     Timed events add up in `seconds`, and so do their errors, which may be correlated.
@@ -277,7 +271,7 @@ def _error_seconds(
     return np.sum(found, axis=0) if found else np.full(rows, np.nan)
 
 
-def _sums(row: NDArray[Any], weights: NDArray[Any], total: int) -> NDArray[np.float64]:
+def _sums(row: NDArray[Any], weights: NDArray[Any], total: int) -> F64:
     return np.bincount(row, weights, total).astype(np.float64)
 
 

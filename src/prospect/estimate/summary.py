@@ -21,12 +21,7 @@ from prospect.estimate.wall_seconds import WallTime, wall_seconds
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.hit_keys import hit_keys
 from prospect.figures.modes import MODE_COUNT, MODE_USER, hit_modes
-from prospect.figures.processes import (
-    busy_of_run,
-    chosen_by_detail,
-    chosen_hits,
-    idle_hits,
-)
+from prospect.figures.processes import busy_of_run, chosen_by_detail, chosen_hits, idle_hits
 from prospect.figures.shown_rows import main_callers, shown_name, shown_names
 from prospect.profile.model import ENTRY_REASON_NONE
 from prospect.profile.naming import NameSource
@@ -35,8 +30,7 @@ from prospect.records import NamedTuple, Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.error_bars import Parts
     from prospect.estimate.finished_report import EventReport
@@ -57,7 +51,7 @@ _BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
 class _WallOfRows:
     """The wall time of each row of a table, computed for formats that show it."""
 
-    def __init__(self, of_hit: Callable[[], NDArray[np.float64] | None], table: Breakdown) -> None:
+    def __init__(self, of_hit: Callable[[], F64 | None], table: Breakdown) -> None:
         self._of_hit, self._table = of_hit, table
 
     @cached_property
@@ -286,7 +280,7 @@ class _Builder:
         self._service = hit_keys(profile, "service")
 
     @cached_property
-    def _wall_by_hit(self) -> NDArray[np.float64] | None:
+    def _wall_by_hit(self) -> F64 | None:
         return wall_seconds(self._profile, self._design, self._chosen)
 
     def made(self, least_s: float) -> Summary:
@@ -344,11 +338,11 @@ class _Builder:
         )
 
     @cached_property
-    def _others(self) -> NDArray[np.bool_]:
+    def _others(self) -> Bools:
         """The hits of neither COMMAND nor its descendants, nor of Prospect."""
         if self._detail not in _OF_COMMAND:
             return np.zeros(len(self._is_work), np.bool_)
-        others: NDArray[np.bool_] = self._is_work & ~chosen_hits(self._profile, "3")
+        others: Bools = self._is_work & ~chosen_hits(self._profile, "3")
         return others
 
     @property
@@ -403,10 +397,10 @@ class _Builder:
         found = tuple(row._replace(pid=pid) for row, pid in zip(rows, pids, strict=True))
         return found, table.left_out
 
-    def _table(self, keys: Sequence[NDArray[np.int64]], bound: Bound) -> Breakdown:
+    def _table(self, keys: Sequence[I64], bound: Bound) -> Breakdown:
         return breakdown(self._profile, self._design, self._chosen, keys, bound)
 
-    def _by_mode(self, table: Breakdown) -> NDArray[np.float64]:
+    def _by_mode(self, table: Breakdown) -> F64:
         """Return the amounts of each row by mode, f64[row, MODE_COUNT]."""
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
@@ -512,7 +506,7 @@ class _Builder:
         mains = owner.take(order).take(starts).tolist()
         return [(keys.names[main], more) for main, more in zip(mains, others.tolist(), strict=True)]
 
-    def _entry_reasons(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
+    def _entry_reasons(self, is_kernel: Bools) -> tuple[tuple[str, float], ...]:
         entry_reasons = self._profile.entry_reasons
         entry_reason = self._profile.hits.entry_reason_index[is_kernel]
         amount = np.bincount(entry_reason, self._amounts(is_kernel), len(entry_reasons))
@@ -526,12 +520,12 @@ class _Builder:
             if amount[row] > 0
         )
 
-    def _amounts(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _amounts(self, chosen: Bools) -> F64:
         """Return the seconds of some hits; their number if the event has no time."""
         amounts = self._design.seconds if self._design.has_time else self._profile.hits.count
         return amounts[chosen].astype(np.float64)
 
 
-def _user_shares(modes: NDArray[np.float64]) -> NDArray[np.float64]:
-    shares: NDArray[np.float64] = modes[:, MODE_USER] / np.maximum(modes.sum(axis=1), 1e-12)
+def _user_shares(modes: F64) -> F64:
+    shares: F64 = modes[:, MODE_USER] / np.maximum(modes.sum(axis=1), 1e-12)
     return shares

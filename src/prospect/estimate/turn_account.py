@@ -41,8 +41,7 @@ from prospect.profile.model import (
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, Bools
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import TurnTable
@@ -165,9 +164,7 @@ def turn_account(
 class _Grouped:
     """Turns and their pieces by program, service and kind; group 0 is of omitted ones."""
 
-    def __init__(
-        self, profile: CompleteProfile, turns: TurnTable, chosen: NDArray[np.bool_]
-    ) -> None:
+    def __init__(self, profile: CompleteProfile, turns: TurnTable, chosen: Bools) -> None:
         """Group the turns of a profile that are chosen, bool[n]."""
         self._profile, self._turns = profile, turns
         self._limits = quota_ns(profile, turns.pieces), stolen_ns(profile, turns.pieces)
@@ -260,9 +257,7 @@ class _Grouped:
         return found
 
 
-def _threads_without(
-    profile: CompleteProfile, turns: TurnTable, is_shown: NDArray[np.bool_]
-) -> int:
+def _threads_without(profile: CompleteProfile, turns: TurnTable, is_shown: Bools) -> int:
     """Return how many threads waited and have no turn, without the kernel's."""
     threads, processes = profile.threads, profile.processes
     if threads is None:
@@ -320,7 +315,7 @@ def slow_turns(
     by_function: ProfileByFunction,
     event_index: int,
     turns: TurnTable,
-    chosen: NDArray[np.bool_],
+    chosen: Bools,
 ) -> tuple[SlowTurn, ...]:
     """Return the slowest of the chosen turns, the slowest first.
 
@@ -366,13 +361,13 @@ def slow_turns(
     return tuple(found)
 
 
-def _longest(pieces: WallPath, begin: int, end: int) -> NDArray[np.int64]:
+def _longest(pieces: WallPath, begin: int, end: int) -> I64:
     """Return the longest pieces of a turn, i64 in chronological order."""
     order = np.argsort(-pieces.length_ns[begin:end], kind="stable")[:MOST_PIECES_OF_TURN]
     return begin + np.sort(order)
 
 
-def _pieces_at(pieces: WallPath, rows: NDArray[np.int64]) -> WallPath:
+def _pieces_at(pieces: WallPath, rows: I64) -> WallPath:
     """Return some pieces, without the threads that had their CPUs."""
     nothing, long = np.empty(0, np.int32), np.empty(0, np.int64)
     takers = WallTakers(long, nothing, nothing, nothing, long)

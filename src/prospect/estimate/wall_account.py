@@ -22,8 +22,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, Bools
     from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import WallPath
     from prospect.profile.run_info import Throttled
@@ -158,9 +157,9 @@ class Owned(NamedTuple):
     """
 
     path: WallPath
-    owner: NDArray[np.int64]
-    quota: NDArray[np.int64]
-    stolen: NDArray[np.int64]
+    owner: I64
+    quota: I64
+    stolen: I64
 
 
 def rows_by_owner(
@@ -185,7 +184,7 @@ class Programs:
         self.names = list(numbers)
         self.of_piece = self.number(path.process_index, path.name_index)
 
-    def number(self, process: NDArray[np.int32], name: NDArray[np.int32]) -> NDArray[np.int64]:
+    def number(self, process: I32, name: I32) -> I64:
         """Return the number of each process's name, or of the thread's if that is unknown."""
         of_process = np.array([*self._processes, 0], np.int64).take(process)
         of_thread = np.array([*self._threads, 0], np.int64).take(name)
@@ -195,15 +194,13 @@ class Programs:
 class _Sums(NamedTuple):
     """Pieces added up by equal keys: i64[g] of each key, time, number and the longest."""
 
-    keys: list[NDArray[np.int64]]
+    keys: list[I64]
     ns: list[int]
     pieces: list[int]
     longest_ns: list[int]
 
 
-def _summed(
-    length_ns: NDArray[np.int64], rows: NDArray[np.int64], keys: Sequence[NDArray[np.int64]]
-) -> _Sums:
+def _summed(length_ns: I64, rows: I64, keys: Sequence[I64]) -> _Sums:
     length = length_ns.take(rows)
     found, (ns, count) = group_sums(keys, [length, np.ones(len(rows), np.int64)])
     if not len(ns):
@@ -251,7 +248,7 @@ def _running(
 
 def samples_of_event(
     profile: ProfileByFunction, event_index: int, path: WallPath
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[I64, I64]:
     """Return the piece and the function of each sample of a thread of the path."""
     if not event_has_time(profile.run.events[event_index]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -371,7 +368,7 @@ _SLICE_S = 0.01
 _MOST_PIDS = 64  # of a group in a recording
 
 
-def quota_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
+def quota_ns(profile: CompleteProfile, path: WallPath) -> I64:
     """Return i64[p]: the part of each piece in which a CPU limit stopped the thread."""
     found = np.zeros(len(path), np.int64)
     waits = np.flatnonzero(path.state == PATH_WAITED)
@@ -386,7 +383,7 @@ def quota_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
     return found
 
 
-def _are_in(profile: CompleteProfile, group: Throttled) -> NDArray[np.bool_]:
+def _are_in(profile: CompleteProfile, group: Throttled) -> Bools:
     """Return bool[q]: the processes in a group; for a large one, the command's are."""
     processes = profile.processes
     if len(group.pids) >= _MOST_PIDS:
@@ -394,7 +391,7 @@ def _are_in(profile: CompleteProfile, group: Throttled) -> NDArray[np.bool_]:
     return np.isin(processes.pid, np.array(group.pids, np.int64))
 
 
-def stolen_ns(profile: CompleteProfile, path: WallPath) -> NDArray[np.int64]:
+def stolen_ns(profile: CompleteProfile, path: WallPath) -> I64:
     """Return i64[p]: the mean time that the host took of each piece that ran."""
     found = np.zeros(len(path), np.int64)
     if path.cpu is None:

@@ -21,8 +21,7 @@ from prospect.profile.model import NO_CPU
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, U16, U64, Bools
     from prospect.estimate.errors.design import Design
     from prospect.profile.complete import ProfileByFunction
 
@@ -57,9 +56,7 @@ class WallTime(NamedTuple):
         return max(self.total_s - self.busy_s, 0.0)
 
 
-def wall_seconds(
-    profile: ProfileByFunction, design: Design, chosen: NDArray[np.bool_]
-) -> NDArray[np.float64] | None:
+def wall_seconds(profile: ProfileByFunction, design: Design, chosen: Bools) -> F64 | None:
     """Return f64[h] the wall time of each of some hits, 0 for the others.
 
     Args:
@@ -111,7 +108,7 @@ def wall_seconds(
     return np.where(chosen, share * design.seconds, 0.0)
 
 
-def _stretches(time_ns: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+def _stretches(time_ns: U64, count: int) -> U64:
     """Return u64[2n] bounds of stretches that have about `_MOST_SAMPLES` of `count`."""
     some = np.sort(time_ns[:: max(len(time_ns) // _MOST_LOOKED_AT, 1)])
     first = np.linspace(0, len(some), _MOST_SAMPLES // _BLOCK, endpoint=False)
@@ -120,9 +117,7 @@ def _stretches(time_ns: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
     return some.take(ends.astype(np.int64).reshape(-1))
 
 
-def _moved(
-    time_ns: NDArray[np.uint64], stretches: NDArray[np.uint64], longest_ns: int
-) -> NDArray[np.int64]:
+def _moved(time_ns: U64, stretches: U64, longest_ns: int) -> I64:
     """Return i64[s] times as if their stretches were contiguous."""
     begin = stretches[::2].view(np.int64)
     length = (stretches[1::2] - stretches[:-1:2]).view(np.int64) + 2 * longest_ns
@@ -131,7 +126,7 @@ def _moved(
     return time - earlier.take(np.searchsorted(begin, time, "right") - 1)
 
 
-def _numbered(tid: NDArray[np.int32]) -> NDArray[np.uint16]:
+def _numbered(tid: I32) -> U16:
     """Return u16[s] a number of each thread, which sorts fast; nothing for too many threads."""
     nothing = np.empty(0, np.uint16)
     if int(tid.min()) < 0 or int(tid.max()) >= _LARGEST_TID:
@@ -142,9 +137,7 @@ def _numbered(tid: NDArray[np.int32]) -> NDArray[np.uint16]:
     return number.astype(np.uint16).take(tid) if number[-1] < _MOST_THREADS else nothing
 
 
-def _cells(
-    time: NDArray[np.int64], clock: NDArray[np.uint16], longest_ns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _cells(time: I64, clock: U16, longest_ns: int) -> tuple[I64, I64]:
     """Return i64[s] the bounds of the time in which each sample is the nearest of its CPU.
 
     Args:
@@ -164,9 +157,7 @@ def _cells(
     return start, end
 
 
-def _without_shared(
-    thread: NDArray[np.uint16], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _without_shared(thread: U16, start: I64, end: I64) -> tuple[I64, I64]:
     """Return the cells without the overlap of two of one thread, which may leave empty cells.
 
     Args:
@@ -182,12 +173,10 @@ def _without_shared(
     return cut, np.maximum(end, cut)
 
 
-def _threads_at(
-    time: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _threads_at(time: I64, start: I64, end: I64) -> I64:
     """Return i64[s] how many cells there are at each time, at least one; all in bins of time."""
     bins = int(time[-1]) + 1
     changes = np.bincount(np.clip(start, 0, bins), minlength=bins + 1)
     changes -= np.bincount(np.clip(end, 0, bins), minlength=bins + 1)
-    count: NDArray[np.int64] = np.maximum(np.cumsum(changes).take(time), 1)
+    count: I64 = np.maximum(np.cumsum(changes).take(time), 1)
     return count

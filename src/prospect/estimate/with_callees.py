@@ -15,8 +15,7 @@ from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.calls.call_graph import CallGraph, FrameTotals
@@ -107,7 +106,7 @@ def callees_rows(
     return tuple(rows)
 
 
-def _programs(graph: CallGraph, is_in: NDArray[np.bool_]) -> list[str]:
+def _programs(graph: CallGraph, is_in: Bools) -> list[str]:
     """Return the names of the processes of some hits, bool[h], the one with most hits first."""
     hits = graph.profile.hits
     process, count = hits.process_index[is_in], hits.count[is_in]
@@ -127,7 +126,7 @@ def _programs(graph: CallGraph, is_in: NDArray[np.bool_]) -> list[str]:
 _FRAMES_OF_A_SET = 31  # bits of an i32 but its sign
 
 
-def hits_of_frames(graph: CallGraph, frames: NDArray[np.int64]) -> list[NDArray[np.int32]]:
+def hits_of_frames(graph: CallGraph, frames: I64) -> list[I32]:
     """Return the frames on the stack of each hit, as bits of i32[h] each."""
     found = []
     for first in range(0, len(frames), _FRAMES_OF_A_SET):
@@ -139,15 +138,13 @@ def hits_of_frames(graph: CallGraph, frames: NDArray[np.int64]) -> list[NDArray[
     return found
 
 
-def _is_in(sets: list[NDArray[np.int32]], nth: int) -> NDArray[np.int32]:
+def _is_in(sets: list[I32], nth: int) -> I32:
     """Return 1 for the hits in a set, else 0, i32[h]."""
     which, bit = divmod(nth, _FRAMES_OF_A_SET)
     return sets[which] >> bit & np.int32(1)
 
 
-def half_widths_of_sets(
-    design: Design, sets: list[NDArray[np.int32]], count: int, parts: Parts
-) -> NDArray[np.float64]:
+def half_widths_of_sets(design: Design, sets: list[I32], count: int, parts: Parts) -> F64:
     """Estimate the errors of `count` sets of hits, f64: bits of i32[h], as in `hits_of_frames`."""
     rows = (_is_in(sets, nth) - np.int32(1) for nth in range(count))
     return np.array([half_widths(design, row, 1, parts)[0] for row in rows], np.float64)

@@ -21,16 +21,15 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
     from prospect.abi.recorded_facts import RecordBlock
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.events.record_columns import Samples, Tasks
     from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.sample_schema import Schema
     from prospect.events.side_tables import Records
 
-    Words = NDArray[np.uint64]
+    Words = U64
 
 _HEADER_BYTES = 8
 _TYPE_MASK = (1 << 32) - 1
@@ -131,7 +130,7 @@ def _completed(samples: Samples, side: SideRecords, schema: Schema, tasks: Tasks
 
 def _asks_for_build_ids(
     records: Records, events: Sequence[EventDescription], schema: Schema
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return bool[n]: whether the event of each record has ``attr.build_id``.
 
     Records that perf synthesized have the id 0, and belong to all events.
@@ -140,7 +139,7 @@ def _asks_for_build_ids(
     if schema.ids is None or asks.all() or not asks.any():
         return np.full(len(records.id), asks.any())
     rows, _ = schema.ids.events_of(records.id)
-    asked: NDArray[np.bool_] = asks.take(rows) | (records.id == 0) | (rows < 0)
+    asked: Bools = asks.take(rows) | (records.id == 0) | (rows < 0)
     return asked
 
 
@@ -182,14 +181,14 @@ def looks_of(schema: Schema, runtimes: RuntimeColumns | None = None) -> Looks:
     return Looks(least, schema.id_word, int(ids.min()), int(ids.max()), has_hidden)
 
 
-def _words(block: RecordBlock) -> NDArray[np.uint64]:
+def _words(block: RecordBlock) -> U64:
     """Return a block as u64 words."""
     words = np.frombuffer(block.data, "<u8", len(block.data) // 8)
     # numpy's fast paths need aligned words; a mapped file and every ring are.
     return words if words.flags.aligned else words.copy()
 
 
-def _is_of_perf(words: NDArray[np.uint64], fault: Fault) -> bool:
+def _is_of_perf(words: U64, fault: Fault) -> bool:
     """Return whether a record of perf's own, of a size in partial words, ended the chain."""
     type_ = int(words[fault.word]) & _TYPE_MASK
     return type_ >= abi.PERF_RECORD_USER_TYPE_START and fault.size_bytes % 8 != 0
@@ -261,7 +260,7 @@ def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples
     )
 
 
-def _deferred(words: Words) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
+def _deferred(words: Words) -> tuple[Words, I64, I64]:
     """Return the cookies of records, ascending, and start and number of their addresses.
 
     The last record of a cookie counts. There is always a row for cookie 0.

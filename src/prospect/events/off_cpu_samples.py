@@ -23,10 +23,11 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U64
     from prospect.events.record_columns import RawData, Samples, Tasks
 
-    Rows = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+    Rows = I64
+    Words = U64
 
 _NO_TIME = np.uint64(abi.PERF_OFF_CPU_TIMESTAMP)
 _HALF = np.uint64(32)

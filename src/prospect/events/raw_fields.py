@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U64
     from prospect.events.record_columns import Samples
 
-    Words = NDArray[np.uint64]
-    Rows = NDArray[np.int64]
+    Words = U64
+    Rows = I64
     Values = NDArray[np.signedinteger[Any]]
     Fields = tuple[tuple[int, int], ...]
 

@@ -19,9 +19,10 @@ from prospect.records import Record, field, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U8, U16, U32, U64, Bools
     from prospect.events.runtime_records import RuntimeRecords
 
-    Rows = NDArray[np.int64]
+    Rows = I64
 
 
 class RecordedRegisters(Record, eq=False):
@@ -33,15 +34,15 @@ class RecordedRegisters(Record, eq=False):
         at: the word of the first register of each state.
     """
 
-    blocks: tuple[NDArray[np.uint8], ...]
-    block: NDArray[np.int32]
-    at: NDArray[np.int64]
+    blocks: tuple[U8, ...]
+    block: I32
+    at: I64
 
-    def __getitem__(self, rows: NDArray[np.int64]) -> RecordedRegisters:
+    def __getitem__(self, rows: I64) -> RecordedRegisters:
         """Return the registers of some states, i64[n], like a table of registers."""
         return RecordedRegisters(self.blocks, self.block.take(rows), self.at.take(rows))
 
-    def column(self, column: int) -> NDArray[np.uint64]:
+    def column(self, column: int) -> U64:
         """Return one register of all states, u64[k]."""
         found = np.empty(len(self.at), np.uint64)
         for row in distinct(self.block).tolist():
@@ -76,19 +77,19 @@ class UserStates(Record):
         blocks: u8[] the buffers of the records with the copies.
     """
 
-    sample: NDArray[np.int64]
-    abi: NDArray[np.uint8]
-    registers: NDArray[np.uint64] | RecordedRegisters
-    stack_block: NDArray[np.int32]
-    stack_begin: NDArray[np.int64]
-    stack_bytes: NDArray[np.int32]
+    sample: I64
+    abi: U8
+    registers: U64 | RecordedRegisters
+    stack_block: I32
+    stack_begin: I64
+    stack_bytes: I32
     register_numbers: tuple[int, ...]
-    blocks: tuple[NDArray[np.uint8], ...]
+    blocks: tuple[U8, ...]
 
     def __len__(self) -> int:
         return len(self.sample)
 
-    def chosen(self, rows: NDArray[np.int64]) -> UserStates:
+    def chosen(self, rows: I64) -> UserStates:
         """Return some of the states, by row, ascending."""
         return replace(
             self,
@@ -100,9 +101,7 @@ class UserStates(Record):
             stack_bytes=self.stack_bytes.take(rows),
         )
 
-    def register(
-        self, number: int, rows: NDArray[np.int64] | None = None
-    ) -> NDArray[np.uint64] | None:
+    def register(self, number: int, rows: I64 | None = None) -> U64 | None:
         """Return a register of all states, or of some, by the kernel's number; None without."""
         if number not in self.register_numbers:
             return None
@@ -123,10 +122,10 @@ class CallBranches(Record):
         target: u64[m] address of the called function.
     """
 
-    sample: NDArray[np.int64]
-    start: NDArray[np.int64]
-    source: NDArray[np.uint64]
-    target: NDArray[np.uint64]
+    sample: I64
+    start: I64
+    source: U64
+    target: U64
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -141,13 +140,13 @@ class RawFields(Record):
             type from i16 on that holds its values.
     """
 
-    sample: NDArray[np.int64]
+    sample: I64
     values: tuple[NDArray[np.signedinteger[Any]], ...]
 
     def __len__(self) -> int:
         return len(self.sample)
 
-    def chosen(self, rows: NDArray[np.int64], sample: NDArray[np.int64]) -> RawFields:
+    def chosen(self, rows: I64, sample: I64) -> RawFields:
         """Return some of the rows, as those of other samples."""
         return RawFields(sample, tuple(column.take(rows) for column in self.values))
 
@@ -161,14 +160,14 @@ class RawData(Record):
         words: u64[m] for each sample u32 size, then as many bytes, up to a whole word.
     """
 
-    sample: NDArray[np.int64]
-    start: NDArray[np.int64]
-    words: NDArray[np.uint64]
+    sample: I64
+    start: I64
+    words: U64
 
     def __len__(self) -> int:
         return len(self.sample)
 
-    def chosen(self, rows: NDArray[np.int64]) -> RawData | None:
+    def chosen(self, rows: I64) -> RawData | None:
         """Return some of the rows, None for none."""
         if not len(rows):
             return None
@@ -176,11 +175,11 @@ class RawData(Record):
         words = self.words.take(segments(begin, length))
         return RawData(self.sample.take(rows), np.append(0, np.cumsum(length)), words)
 
-    def sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sizes(self, rows: I64) -> I64:
         """Return the sizes in bytes that some of the rows have."""
         return (self.words.take(self.start.take(rows)) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
 
-    def shifted_words(self) -> NDArray[np.uint64]:
+    def shifted_words(self) -> U64:
         """Return the words that begin 4 bytes after each recorded word."""
         halves = self.words.view("<u4")
         return np.append(halves[1:], np.uint32(0)).view("<u8")
@@ -208,19 +207,19 @@ class Samples(Record):
         data: raw data of PMUs, None if no sample has any.
     """
 
-    ip: NDArray[np.uint64]
-    task: NDArray[np.uint64]
-    time_ns: NDArray[np.uint64]
-    mode: NDArray[np.uint8]
-    cpu: NDArray[np.uint16]
-    period: NDArray[np.uint64]
-    event: NDArray[np.uint16]
-    clock: NDArray[np.uint8]
-    chain_start: NDArray[np.int64] | None = None
-    chain: NDArray[np.uint64] | None = None
+    ip: U64
+    task: U64
+    time_ns: U64
+    mode: U8
+    cpu: U16
+    period: U64
+    event: U16
+    clock: U8
+    chain_start: I64 | None = None
+    chain: U64 | None = None
     user: UserStates | None = None
     calls: CallBranches | None = None
-    control_group: NDArray[np.uint64] | None = None
+    control_group: U64 | None = None
     raw: RawFields | None = None
     data: RawData | None = None
 
@@ -235,20 +234,20 @@ class Mmaps(Record):
     `minor` are 0 if the record has a build id instead.
     """
 
-    order: NDArray[np.int64]
-    time_ns: NDArray[np.uint64]
-    pid: NDArray[np.int32]
-    tid: NDArray[np.int32]
-    start: NDArray[np.uint64]
-    length: NDArray[np.uint64]
-    pgoff: NDArray[np.uint64]
-    name: NDArray[np.int32]
-    build_id: NDArray[np.int32]
-    major: NDArray[np.uint32]
-    minor: NDArray[np.uint32]
-    inode: NDArray[np.uint64]
-    prot: NDArray[np.uint32]
-    mode: NDArray[np.uint8]
+    order: I64
+    time_ns: U64
+    pid: I32
+    tid: I32
+    start: U64
+    length: U64
+    pgoff: U64
+    name: I32
+    build_id: I32
+    major: U32
+    minor: U32
+    inode: U64
+    prot: U32
+    mode: U8
 
 
 class Tasks(Record):
@@ -257,14 +256,14 @@ class Tasks(Record):
     `name` is -1 for FORK and EXIT; `parent_pid` and `parent_tid` are -1 for COMM.
     """
 
-    order: NDArray[np.int64]
-    time_ns: NDArray[np.uint64]
-    kind: NDArray[np.uint8]
-    pid: NDArray[np.int32]
-    tid: NDArray[np.int32]
-    parent_pid: NDArray[np.int32]
-    parent_tid: NDArray[np.int32]
-    name: NDArray[np.int32]
+    order: I64
+    time_ns: U64
+    kind: U8
+    pid: I32
+    tid: I32
+    parent_pid: I32
+    parent_tid: I32
+    name: I32
 
 
 class Losses(Record):
@@ -273,11 +272,11 @@ class Losses(Record):
     `kind` is the record's type; `count` is 0 for the throttle records; `cpu` -1 if unknown.
     """
 
-    time_ns: NDArray[np.uint64]
-    kind: NDArray[np.uint8]
-    count: NDArray[np.uint64]
-    id: NDArray[np.uint64]
-    cpu: NDArray[np.int32]
+    time_ns: U64
+    kind: U8
+    count: U64
+    id: U64
+    cpu: I32
 
 
 class Switches(Record):
@@ -292,12 +291,12 @@ class Switches(Record):
         is_followed: whether all switches of that task are recorded; None for those of every task.
     """
 
-    time_ns: NDArray[np.uint64]
-    task: NDArray[np.uint64]
-    cpu: NDArray[np.int32]
-    is_out: NDArray[np.bool_]
-    is_preempted: NDArray[np.bool_]
-    is_followed: NDArray[np.bool_] | None = None
+    time_ns: U64
+    task: U64
+    cpu: I32
+    is_out: Bools
+    is_preempted: Bools
+    is_followed: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -306,13 +305,13 @@ class Switches(Record):
 class KernelSymbols(Record):
     """PERF_RECORD_KSYMBOL: BPF programs and trampolines are loaded and unloaded."""
 
-    order: NDArray[np.int64]
-    time_ns: NDArray[np.uint64]
-    address: NDArray[np.uint64]
-    length: NDArray[np.uint64]
-    kind: NDArray[np.uint8]
-    unregister: NDArray[np.bool_]
-    name: NDArray[np.int32]
+    order: I64
+    time_ns: U64
+    address: U64
+    length: U64
+    kind: U8
+    unregister: Bools
+    name: I32
 
 
 class Events(Record):
@@ -344,7 +343,7 @@ class Events(Record):
     control_groups: dict[int, bytes] = field(default_factory=dict)
 
 
-def kept_samples(samples: Samples, is_kept: NDArray[np.bool_]) -> Samples:
+def kept_samples(samples: Samples, is_kept: Bools) -> Samples:
     """Return the samples that are marked, bool[n], in the same order."""
     return samples if is_kept.all() else chosen_samples(samples, np.flatnonzero(is_kept))
 

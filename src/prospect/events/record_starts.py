@@ -28,10 +28,10 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I64, U64, Bools
 
-    Words = NDArray[np.uint64]
-    Positions = range | NDArray[np.int64]
+    Words = U64
+    Positions = range | I64
 
 # Words searched at a time (512 KiB): few enough to stay in a core's L2 cache until their columns
 # are gathered, enough to make numpy's cost per call small.
@@ -98,7 +98,7 @@ class SampleSink(Protocol):
 class RecordSink(Protocol):
     """Receives the other records."""
 
-    def append(self, words: Words, positions: NDArray[np.int64]) -> None:
+    def append(self, words: Words, positions: I64) -> None:
         """Append the records whose headers are at `positions`, ascending."""
 
 
@@ -131,10 +131,10 @@ class Looks(NamedTuple):
     highest_id: int = 0
     has_hidden: bool = False
 
-    def are_samples(self, headers: Words) -> NDArray[np.bool_]:
+    def are_samples(self, headers: Words) -> Bools:
         """Return whether headers are those of samples, by their types."""
         type_ = headers & _MASK_TYPE
-        found: NDArray[np.bool_] = type_ == _SAMPLE
+        found: Bools = type_ == _SAMPLE
         if self.has_hidden:
             found |= type_ == _HIDDEN
         return found
@@ -202,7 +202,7 @@ class _Walk(NamedTuple):
     """Records, the position of the next one, and the fault that ended the walk early."""
 
     samples: list[int]
-    others: list[int] | NDArray[np.int64]
+    others: list[int] | I64
     position: int
     fault: Fault | None = None
 
@@ -282,8 +282,8 @@ class _Chain(NamedTuple):
     after it.
     """
 
-    gap_begin: NDArray[np.int64]
-    gap_end: NDArray[np.int64]
+    gap_begin: I64
+    gap_end: I64
     edge: int
 
 
@@ -318,7 +318,7 @@ def _scan(words: Words, start: int, stop: int, looks: Looks, samples: SampleSink
     return _Chain(_joined(begins), _joined(ends), edge)
 
 
-def _joined(parts: list[Iterable[int]]) -> NDArray[np.int64]:
+def _joined(parts: list[Iterable[int]]) -> I64:
     if not parts:
         return np.empty(0, np.int64)
     return np.concatenate([np.asarray(part, np.int64) for part in parts])
@@ -344,9 +344,7 @@ def _equal_run(words: Words, position: int, stop: int, least_words: int) -> rang
     return range(position, position + count * stride, stride)
 
 
-def _candidates(
-    words: Words, begin: int, end: int, looks: Looks
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _candidates(words: Words, begin: int, end: int, looks: Looks) -> tuple[I64, I64]:
     """Return starts and ends of candidates for samples in ``words[begin:end]``."""
     window = words[begin:end]
     found = looks.are_samples(window).nonzero()[0]
@@ -401,7 +399,7 @@ _LEAST_SIZE = np.uint64(8)
 _MOST_TYPES = np.uint64(256)
 
 
-def records_between(words: NDArray[np.uint64], begin: int, end: int) -> NDArray[np.int64] | None:
+def records_between(words: U64, begin: int, end: int) -> I64 | None:
     """Follow the headers from one word to another.
 
     Args:
@@ -426,7 +424,7 @@ def records_between(words: NDArray[np.uint64], begin: int, end: int) -> NDArray[
     leads_on = following[:-1] == found[1:]
     breaks = (~leads_on).nonzero()[0].tolist()
     breaks.append(len(found) - 1)
-    parts: list[NDArray[np.int64]] = []
+    parts: list[I64] = []
     first, last = 0, len(window)
     for place in breaks:
         if place < first:

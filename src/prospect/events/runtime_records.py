@@ -20,11 +20,10 @@ from prospect.records import NamedTuple, Record, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
+    from prospect.columns.array_types import I64, U8, U16, U32, U64, Bools
 
-    Words = NDArray[np.uint64]
+    Words = U64
 
 _HEADER_HALVES = wire.STACK_BYTES // 4
 _BLOB_HALVES = wire.HEADER.size // 4
@@ -150,16 +149,16 @@ class RuntimeRecords(Record):
         left_out: image and number of its functions without room for their names.
     """
 
-    sample: NDArray[np.int64]
-    task: NDArray[np.uint64]
-    status: NDArray[np.uint16]
-    walk_ns: NDArray[np.uint32]
-    image: NDArray[np.uint64]
-    start: NDArray[np.int64]
-    code: NDArray[np.uint64]
-    last: NDArray[np.uint32]
-    owner: NDArray[np.uint8]
-    signature: NDArray[np.uint32]
+    sample: I64
+    task: U64
+    status: U16
+    walk_ns: U32
+    image: U64
+    start: I64
+    code: U64
+    last: U32
+    owner: U8
+    signature: U32
     images: dict[int, RuntimeImage]
     texts: dict[CodeKey, CodeText]
     damaged: int = 0
@@ -169,7 +168,7 @@ class RuntimeRecords(Record):
         return len(self.sample)
 
 
-def of_chosen_samples(records: RuntimeRecords, rows: NDArray[np.int64]) -> RuntimeRecords:
+def of_chosen_samples(records: RuntimeRecords, rows: I64) -> RuntimeRecords:
     """Return the stacks of chosen samples of a recording.
 
     Args:
@@ -201,19 +200,19 @@ class _Part(NamedTuple):
     the header of each name or image, in halves, and `bytes` i64[b] the size of its content.
     """
 
-    sample: NDArray[np.int64]
-    task: NDArray[np.uint64]
-    status: NDArray[np.uint16]
-    walk_ns: NDArray[np.uint32]
-    image: NDArray[np.uint64]
-    length: NDArray[np.int64]
-    code: NDArray[np.uint64]
-    last: NDArray[np.uint32]
-    owner: NDArray[np.uint8]
-    signature: NDArray[np.uint32]
+    sample: I64
+    task: U64
+    status: U16
+    walk_ns: U32
+    image: U64
+    length: I64
+    code: U64
+    last: U32
+    owner: U8
+    signature: U32
     words: Words
-    blobs: NDArray[np.int64]
-    bytes: NDArray[np.int64]
+    blobs: I64
+    bytes: I64
     damaged: int
 
 
@@ -248,11 +247,11 @@ class RuntimeColumns:
         """Forget the records appended since `mark`."""
         del self._parts[mark:]
 
-    def are_mine(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def are_mine(self, ids: U64) -> Bools:
         """Return whether ids of samples are those of such records, bool[n]."""
         return np.zeros(len(ids), np.bool_) if self._table is None else self._table.knows(ids)
 
-    def append(self, words: Words, positions: NDArray[np.int64], sample: NDArray[np.int64]) -> None:
+    def append(self, words: Words, positions: I64, sample: I64) -> None:
         """Append the records whose headers are at `positions`, ascending.
 
         `sample` i64[p] is the row of the next sample of another event.
@@ -266,7 +265,7 @@ class RuntimeColumns:
         end = np.minimum(end, raw_end)
         at += 1
 
-        def field(number: int) -> NDArray[np.uint32]:
+        def field(number: int) -> U32:
             return halves.take(at + number, mode="clip")
 
         is_whole &= (at + _HEADER_HALVES <= end) & np.isin(field(0), (wire.MAGIC, wire.OLD_MAGIC))
@@ -328,9 +327,7 @@ class RuntimeColumns:
         )
 
 
-def _innermost(
-    halves: NDArray[np.uint32], first: NDArray[np.int64], count: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _innermost(halves: U32, first: I64, count: I64) -> I64:
     """Return the number of frames up to the first one that is not a call from C, i64[s].
 
     CPython before 3.12 has no frame for a call from C, so one frame more may be kept.

@@ -22,11 +22,10 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventAttr, EventDescription
+    from prospect.columns.array_types import I64, U8, U64, Bools
 
-    PerEvent = int | NDArray[np.int64]
+    PerEvent = int | I64
 
 
 class GroupLayout(NamedTuple):
@@ -123,14 +122,14 @@ class IdTable(Record):
         several_clocks: whether `clock` has more than one value.
     """
 
-    ids: NDArray[np.uint64]
-    event: NDArray[np.int64]
-    clock: NDArray[np.uint8]
+    ids: U64
+    event: I64
+    clock: U8
     several_events: bool
     several_clocks: bool
-    _dense: NDArray[np.int64] | None
+    _dense: I64 | None
 
-    def events_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    def events_of(self, ids: U64) -> tuple[I64, U8]:
         """Return the event row (i64[n], -1 unknown) and the clock (u8[n]) of each of `ids`.
 
         As in perf, an id of 0 means the first event, and so does any id if there is only one.
@@ -151,17 +150,17 @@ class IdTable(Record):
             event[missing & (ids == 0)] = 0
         return event, clock
 
-    def knows(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def knows(self, ids: U64) -> Bools:
         """Return whether each of `ids` is in the table, bool[n]."""
         return self._find(ids) >= 0
 
-    def _find(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _find(self, ids: U64) -> I64:
         if self._dense is not None:
             # An id below the lowest wraps around to a large number and is clipped with the rest.
             reach = np.uint64(len(self._dense) - 1)
-            place: NDArray[np.uint64] = np.minimum(ids - self.ids[0], reach)
+            place: U64 = np.minimum(ids - self.ids[0], reach)
             return self._dense.take(place.view(np.int64))
-        row: NDArray[np.int64] = np.searchsorted(self.ids, ids)
+        row: I64 = np.searchsorted(self.ids, ids)
         row = np.minimum(row, len(self.ids) - 1)
         row[self.ids.take(row) != ids] = -1
         return row
@@ -197,7 +196,7 @@ class IdTable(Record):
         )
 
 
-def _dense_rows(ids: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+def _dense_rows(ids: U64) -> I64 | None:
     reach = int(ids[-1]) - int(ids[0])
     if reach >= _DENSE_RANGE:
         return None
@@ -250,7 +249,7 @@ class Schema(Record):
     id_word: int
     id_tail_word: int
     ids: IdTable | None
-    period: NDArray[np.uint64]
+    period: U64
     trailing: tuple[Trailing, ...] = (Trailing(),)
     groups: tuple[GroupLayout | None, ...] = ()
     shared_event: int = -1
@@ -378,7 +377,7 @@ def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
     return -1, 0, 0
 
 
-def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:
+def at_rows(value: PerEvent, rows: I64 | None) -> PerEvent:
     """Return `value` for each of `rows` of events; one number if all events or rows agree."""
     if isinstance(value, int) or rows is None:
         return value

@@ -37,14 +37,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.columns.buffers import Scalar
     from prospect.events.raw_fields import RawColumns
     from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.sample_schema import GroupLayout, IdTable, Schema
 
-    Words = NDArray[np.uint64]
-    Rows = NDArray[np.int64]
-    Positions = range | NDArray[np.int64]
+    Words = U64
+    Rows = I64
+    Positions = range | I64
 
 
 class ChainPlaces(NamedTuple):
@@ -57,18 +58,14 @@ class ChainPlaces(NamedTuple):
         behind: i64[n] the word after the chain; beyond the record for a cut one.
     """
 
-    begin: NDArray[np.int64]
-    length: NDArray[np.int64]
+    begin: I64
+    length: I64
     cut: int
-    behind: NDArray[np.int64]
+    behind: I64
 
 
 def find_chains(
-    words: NDArray[np.uint64],
-    positions: NDArray[np.int64],
-    size_words: NDArray[np.int64],
-    rows: NDArray[np.int64] | None,
-    schema: Schema,
+    words: U64, positions: I64, size_words: I64, rows: I64 | None, schema: Schema
 ) -> ChainPlaces:
     """Find the call chains of whole samples.
 
@@ -78,7 +75,7 @@ def find_chains(
         size_words: i64[n] the samples' sizes.
         rows: i64[n] the samples' events, None if the schema is uniform.
     """
-    at: NDArray[np.int64] = positions + at_rows(schema.fixed_words, rows)
+    at: I64 = positions + at_rows(schema.fixed_words, rows)
     end = positions + size_words
     each = at_rows(schema.read_words_each, rows)
     if not isinstance(each, int) or each:
@@ -102,12 +99,7 @@ def find_chains(
     return ChainPlaces(at + 1, length, cut, behind)
 
 
-def _count_at(
-    words: NDArray[np.uint64],
-    at: NDArray[np.int64],
-    end: NDArray[np.int64],
-    each: int | NDArray[np.int64],
-) -> NDArray[np.int64]:
+def _count_at(words: U64, at: I64, end: I64, each: int | I64) -> I64:
     """Return the count at `at`, -1 if its items would end after `end`."""
     room = end - at - 1
     count = words.take(at, mode="clip")
@@ -138,7 +130,7 @@ class SharedSamples(NamedTuple):
 
     end: Rows
     rows: Rows
-    is_foreign: NDArray[np.bool_]
+    is_foreign: Bools
 
 
 def true_times(
@@ -329,16 +321,16 @@ class _Chosen(NamedTuple):
     """
 
     positions: Positions
-    header: NDArray[np.uint64]
-    rows: NDArray[np.int64] | None = None
-    clock: NDArray[np.uint8] | None = None
-    is_foreign: NDArray[np.bool_] | None = None
+    header: U64
+    rows: I64 | None = None
+    clock: U8 | None = None
+    is_foreign: Bools | None = None
 
     @property
-    def size_words(self) -> NDArray[np.int64]:
+    def size_words(self) -> I64:
         return (self.header >> np.uint64(_WORDS_SHIFT)).view(np.int64)
 
-    def keep(self, keep: NDArray[np.bool_]) -> _Chosen:
+    def keep(self, keep: Bools) -> _Chosen:
         if keep.all():
             return self
         return _Chosen(
@@ -485,9 +477,7 @@ class SampleColumns:
             self._done = self._done._replace(groups=self._groups.mark)
         self._done = self._done._replace(samples=begin + count)
 
-    def _without_python(
-        self, words: Words, positions: NDArray[np.int64], python: RuntimeColumns
-    ) -> NDArray[np.int64]:
+    def _without_python(self, words: Words, positions: I64, python: RuntimeColumns) -> I64:
         """Pass records of runtimes' frames on; return the positions of the samples."""
         ids = _gather(words, positions, self._schema.id_word)
         is_python = python.are_mine(ids)
@@ -576,13 +566,7 @@ class SampleColumns:
             )
         return chosen
 
-    def _field(
-        self,
-        words: Words,
-        chosen: _Chosen,
-        name: str,
-        absent: np.uint64 | NDArray[np.uint64],
-    ) -> NDArray[np.uint64]:
+    def _field(self, words: Words, chosen: _Chosen, name: str, absent: np.uint64 | U64) -> U64:
         """Return a field of `chosen` samples, `absent` for events without it."""
         offset = at_rows(self._schema.sample[name], chosen.rows)
         if isinstance(offset, int):
@@ -592,7 +576,7 @@ class SampleColumns:
         values = words.take(_as_array(chosen.positions) + offset)
         return np.where(offset == 0, absent, values)
 
-    def _times(self, words: Words, chosen: _Chosen, task: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _times(self, words: Words, chosen: _Chosen, task: U64) -> U64:
         time_ns = self._field(words, chosen, "time", np.uint64(0))
         if self._schema.switch_event < 0 or chosen.rows is None or chosen.is_foreign is None:
             return time_ns
@@ -601,7 +585,7 @@ class SampleColumns:
         met = SharedSamples(end, chosen.rows, chosen.is_foreign)
         return true_times(words, met, task, time_ns, self._schema)
 
-    def _control_groups(self, words: Words, chosen: _Chosen) -> NDArray[np.uint64]:
+    def _control_groups(self, words: Words, chosen: _Chosen) -> U64:
         offset = at_rows(self._schema.group_word, chosen.rows)
         values = words.take(_as_array(chosen.positions) + chosen.size_words + offset, mode="clip")
         return values if isinstance(offset, int) else np.where(offset == 0, np.uint64(0), values)
@@ -632,13 +616,13 @@ class SampleColumns:
         )
 
 
-def _as_array(positions: Positions) -> NDArray[np.int64]:
+def _as_array(positions: Positions) -> I64:
     if isinstance(positions, range):
         return np.arange(positions.start, positions.stop, positions.step)
     return positions
 
 
-def _gather(words: Words, positions: Positions, offset: int) -> NDArray[np.uint64]:
+def _gather(words: Words, positions: Positions, offset: int) -> U64:
     """Return the words `offset` after each of `positions`; a view if these are a range."""
     if isinstance(positions, range):
         return words[positions.start + offset : positions.stop + offset : positions.step]

@@ -35,12 +35,11 @@ from prospect.events.sample_schema import at_rows
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U16, U64, Bools
     from prospect.events.sample_schema import PerEvent, Schema
 
-    Words = NDArray[np.uint64]
-    Rows = NDArray[np.int64]
+    Words = U64
+    Rows = I64
 
 # Records of other types are only counted.
 _NAMED = (
@@ -119,26 +118,26 @@ class Records(Record):
     name_number: Rows
     names: list[bytes]
     type: Rows
-    misc: NDArray[np.uint16]
-    time_ns: NDArray[np.uint64]
-    id: NDArray[np.uint64]
-    cpu: NDArray[np.int32]
-    task: NDArray[np.uint64]
+    misc: U16
+    time_ns: U64
+    id: U64
+    cpu: I32
+    task: U64
 
     def of(self, *types: int) -> Rows:
         """Return the rows of records of `types`, which are also the tables' `order`."""
         rows: Rows = np.isin(self.type, types).nonzero()[0]
         return rows
 
-    def word(self, rows: Rows, offset: int) -> NDArray[np.uint64]:
+    def word(self, rows: Rows, offset: int) -> U64:
         """Return the word `offset` after the header of each of `rows`, u64."""
         return self.words.take(self.start.take(rows) + offset)
 
-    def low(self, rows: Rows, offset: int) -> NDArray[np.int32]:
+    def low(self, rows: Rows, offset: int) -> I32:
         """Return the low half of that word, i32."""
         return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset))
 
-    def high(self, rows: Rows, offset: int) -> NDArray[np.int32]:
+    def high(self, rows: Rows, offset: int) -> I32:
         """Return the high half of that word, i32."""
         return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset) + 1)
 
@@ -279,7 +278,7 @@ def _distinct_bytes(words: Words, begin: Rows, end: Rows) -> tuple[list[bytes], 
     return list(rows), row
 
 
-def _type_and_misc(words: Words, start: Rows) -> tuple[Rows, NDArray[np.uint16]]:
+def _type_and_misc(words: Words, start: Rows) -> tuple[Rows, U16]:
     header = words.take(start)
     return (header & _MASK_TYPE).view(np.int64), (header >> _SHIFT_HIGH).astype(np.uint16)
 
@@ -295,7 +294,7 @@ def _describe(
     tail_words = at_rows(schema.tail_words, rows)
     has_tail = may_have_tail & (end - start - _BODY_WORDS_OF.take(type_) >= tail_words)
 
-    def from_tail(offset: PerEvent, absent: int) -> NDArray[np.uint64]:
+    def from_tail(offset: PerEvent, absent: int) -> U64:
         there = has_tail & (np.asarray(offset) != 0)
         return np.where(there, words.take(end + offset, mode="clip"), np.uint64(absent))
 
@@ -320,9 +319,7 @@ def _describe(
     )
 
 
-def _is_data_mapping(
-    words: Words, start: Rows, type_: Rows, misc: NDArray[np.uint16]
-) -> NDArray[np.bool_]:
+def _is_data_mapping(words: Words, start: Rows, type_: Rows, misc: U16) -> Bools:
     """Return bool[n]: mappings without code, by `prot` if it is known, else by the misc bit.
 
     Read-only mappings stay: interpreters run Android's dex and vdex files from there, and
@@ -342,9 +339,7 @@ def _is_data_mapping(
     prot = prot & _PROT_MASK
     may_hold_frames = ((prot & abi.PROT_EXEC) != 0) | ((prot != 0) & ((prot & abi.PROT_WRITE) == 0))
     is_data = (misc & abi.PERF_RECORD_MISC_MMAP_DATA) != 0
-    dropped: NDArray[np.bool_] = np.where(
-        is_mmap2, ~is_kernel & ~may_hold_frames, is_mapping & is_data
-    )
+    dropped: Bools = np.where(is_mmap2, ~is_kernel & ~may_hold_frames, is_mapping & is_data)
     return dropped
 
 
@@ -359,15 +354,13 @@ def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
     return np.maximum(rows, 0)
 
 
-def _has_tail(
-    words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent
-) -> NDArray[np.bool_]:
+def _has_tail(words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent) -> Bools:
     """Return bool[n]: records with a tail, not a name up to their end."""
     room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
     last_of_name = words.take(end - tail_words - 1, mode="clip")
     name_ends = (room >= 1) & ((last_of_name >> np.uint64(56)) == 0)
     is_named = _IS_NAMED.take(type_)
-    has_tail: NDArray[np.bool_] = np.where(is_named, name_ends, room >= 0)
+    has_tail: Bools = np.where(is_named, name_ends, room >= 0)
     return has_tail
 
 
@@ -400,7 +393,7 @@ class SideTables(NamedTuple):
     build_ids: list[bytes]
 
 
-def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> SideTables:
+def side_tables(records: Records, asks_for_build_ids: Bools) -> SideTables:
     """Decode the side records of a recording.
 
     `asks_for_build_ids` bool[n] tells whether the event of each record has ``attr.build_id``.
@@ -420,7 +413,7 @@ def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> Side
     )
 
 
-def _names(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
+def _names(records: Records) -> tuple[I32, list[bytes]]:
     """Return the row of each record's name (-1 without) and the names, by first appearance."""
     rows = (records.name_number >= 0).nonzero()[0]
     number, first, of_row = np.unique(
@@ -434,9 +427,7 @@ def _names(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
     return name, [records.names[one] for one in number.take(order).tolist()]
 
 
-def _build_ids(
-    records: Records, has_build_id: NDArray[np.bool_]
-) -> tuple[NDArray[np.int32], list[bytes]]:
+def _build_ids(records: Records, has_build_id: Bools) -> tuple[I32, list[bytes]]:
     """Return the row of each record's build id (-1 without) and the build ids."""
     rows = has_build_id.nonzero()[0]
     rows = rows[(records.word(rows, _BUILD_ID_WORD) & _MASK_BYTE) != 0]
@@ -451,7 +442,7 @@ def _build_ids(
     return build_id, list(numbers)
 
 
-def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _has_build_id(records: Records, asks: Bools) -> Bools:
     """Return which records are MMAP2 with a build id instead of device and inode.
 
     The misc bit is not enough. The kernel sets it in a header that all events share, and does not
@@ -462,13 +453,13 @@ def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_
     Source: ``perf_event_mmap_output`` (``kernel/events/core.c``, 6.18).
     """
     is_marked = (records.misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID) != 0
-    has: NDArray[np.bool_] = is_marked & (records.type == abi.PERF_RECORD_MMAP2)
+    has: Bools = is_marked & (records.type == abi.PERF_RECORD_MMAP2)
     doubtful = (has & ~asks).nonzero()[0]
     has[doubtful] = _reads_as_build_id(records, doubtful)
     return has
 
 
-def _reads_as_build_id(records: Records, rows: Rows) -> NDArray[np.bool_]:
+def _reads_as_build_id(records: Records, rows: Rows) -> Bools:
     """Return which of these MMAP2 records have a build id that cannot be device and inode.
 
     A build id follows its size, 1 to 20, as a 32-bit number, and is padded with zeros. The kernel's
@@ -481,16 +472,11 @@ def _reads_as_build_id(records: Records, rows: Rows) -> NDArray[np.bool_]:
     is_padding = np.arange(20) >= size[:, np.newaxis]
     is_sized = (size >= 1) & (size <= 20) & ~(raw[:, 4:].astype(np.bool_) & is_padding).any(axis=1)
     is_device = (words[0] >> _MINOR_END_BIT == 0) & (words[1] >> _INODE_BITS == 0)
-    found: NDArray[np.bool_] = is_sized & ~is_device
+    found: Bools = is_sized & ~is_device
     return found
 
 
-def _mmaps(
-    records: Records,
-    name: NDArray[np.int32],
-    build_id: NDArray[np.int32],
-    has_build_id: NDArray[np.bool_],
-) -> Mmaps:
+def _mmaps(records: Records, name: I32, build_id: I32, has_build_id: Bools) -> Mmaps:
     rows = records.of(abi.PERF_RECORD_MMAP, abi.PERF_RECORD_MMAP2)
     is_mmap2 = records.type.take(rows) == abi.PERF_RECORD_MMAP2
     has_inode = is_mmap2 & ~has_build_id.take(rows)
@@ -521,7 +507,7 @@ def _mmaps(
     )
 
 
-def _tasks(records: Records, name: NDArray[np.int32]) -> Tasks:
+def _tasks(records: Records, name: I32) -> Tasks:
     rows = records.of(abi.PERF_RECORD_FORK, abi.PERF_RECORD_EXIT, abi.PERF_RECORD_COMM)
     type_ = records.type.take(rows)
     is_comm = type_ == abi.PERF_RECORD_COMM
@@ -580,7 +566,7 @@ def _losses(records: Records) -> Losses:
     )
 
 
-def _kernel_symbols(records: Records, name: NDArray[np.int32]) -> KernelSymbols:
+def _kernel_symbols(records: Records, name: I32) -> KernelSymbols:
     rows = records.of(abi.PERF_RECORD_KSYMBOL)
     length_kind_flags = records.word(rows, 2)
     flags = length_kind_flags >> np.uint64(48)
@@ -610,9 +596,7 @@ def _switches(records: Records) -> Switches | None:
     )
 
 
-def _control_groups(
-    records: Records, name: NDArray[np.int32], names: list[bytes]
-) -> dict[int, bytes]:
+def _control_groups(records: Records, name: I32, names: list[bytes]) -> dict[int, bytes]:
     """Return the paths of control groups by id; the last one of a reused id."""
     rows = records.of(abi.PERF_RECORD_CGROUP)
     ids = records.word(rows, 1).tolist()

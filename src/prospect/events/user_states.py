@@ -21,12 +21,11 @@ from prospect.records import NamedTuple, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.events.sample_schema import Trailing
 
-    Words = NDArray[np.uint64]
-    Rows = NDArray[np.int64]
+    Words = U64
+    Rows = I64
 
 _WORD_BYTES = 8
 _MASK_LOW = np.uint64((1 << 32) - 1)
@@ -41,12 +40,12 @@ class _States(NamedTuple):
     """
 
     sample: Rows
-    abi: NDArray[np.uint8]
+    abi: U8
     registers_at: Rows
-    registers: NDArray[np.uint64] | None
-    stack_block: NDArray[np.int32]
+    registers: U64 | None
+    stack_block: I32
     stack_begin: Rows
-    stack_bytes: NDArray[np.int32]
+    stack_bytes: I32
 
 
 class _Calls(NamedTuple):
@@ -54,8 +53,8 @@ class _Calls(NamedTuple):
 
     sample: Rows
     length: Rows
-    source: NDArray[np.uint64]
-    target: NDArray[np.uint64]
+    source: U64
+    target: U64
 
 
 class Mark(NamedTuple):
@@ -78,7 +77,7 @@ class UserStateColumns:
         self._numbers = tuple(sorted({n for each in trailing for n in each.registers}))
         self._states: list[_States] = []
         self._calls: list[_Calls] = []
-        self._blocks: list[NDArray[np.uint8]] = []
+        self._blocks: list[U8] = []
         self._words: Words | None = None
         self.damaged = 0
         self.is_wanted = any(each.is_wanted for each in trailing)
@@ -145,7 +144,7 @@ class UserStateColumns:
             )
         )
 
-    def _registers(self, words: Words, at: Rows, trailing: Trailing) -> NDArray[np.uint64]:
+    def _registers(self, words: Words, at: Rows, trailing: Trailing) -> U64:
         """Return the registers, 0 for those that only other events' samples have."""
         count = len(trailing.registers)
         found = words.take(at[:, None] + np.arange(count), mode="clip")
@@ -191,7 +190,7 @@ class UserStateColumns:
             **{name: getattr(states, name).take(order) for name in columns},
         )
 
-    def _all_registers(self, parts: list[_States]) -> NDArray[np.uint64] | RecordedRegisters:
+    def _all_registers(self, parts: list[_States]) -> U64 | RecordedRegisters:
         if all(part.registers is None for part in parts):
             return self._recorded(parts)
         columns = range(len(self._numbers))
@@ -271,7 +270,7 @@ class _Read(NamedTuple):
     registers_at: Rows
     stack_at: Rows
     stack_bytes: Rows
-    is_cut: NDArray[np.bool_]
+    is_cut: Bools
 
 
 def _read_state(words: Words, place: _Place, trailing: Trailing) -> _Read:

@@ -34,8 +34,7 @@ from prospect.profile.model import (
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile, SampleTable, WaitTable, WallPath
 
@@ -60,7 +59,7 @@ def on_critical_path(profile: Profile) -> Profile:
     return only_used(replace(profile, waits=waits), is_on)
 
 
-def samples_on(path: WallPath, samples: SampleTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def samples_on(path: WallPath, samples: SampleTable) -> tuple[I64, I64]:
     """Return the samples that hit a thread of the path while it was on it, and their pieces.
 
     The path is a command's, or that of turns, whose pieces may share samples.
@@ -81,9 +80,7 @@ def samples_on(path: WallPath, samples: SampleTable) -> tuple[NDArray[np.int64],
     return order.take(segments(first, count)), np.repeat(pieces, count)
 
 
-def waits_on(
-    path: WallPath, waits: WaitTable, state: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def waits_on(path: WallPath, waits: WaitTable, state: int) -> tuple[I64, I64]:
     """Return the pieces whose wait is in the table, and its rows there, i64[k] each.
 
     `state` is that of the pieces: PATH_BLOCKED or PATH_WAITED.
@@ -106,9 +103,7 @@ def waits_on(
 _KEY_BITS = 63
 
 
-def moment_keys(
-    *moments: tuple[NDArray[np.int32], NDArray[np.uint64]],
-) -> list[NDArray[np.int64]]:
+def moment_keys(*moments: tuple[I32, U64]) -> list[I64]:
     """Return comparable keys, i64[n], of several columns of threads, i32[n], and times, u64[n] ns.
 
     Times lose their lowest bits if there are many threads and the interval is long.
@@ -178,7 +173,7 @@ class Reason(NamedTuple):
 UNKNOWN = Reason("", "")
 
 
-def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int32], list[Reason]]:
+def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[I32, list[Reason]]:
     """Return the reason of each piece, a row i32[p] of the reasons; the first one is unknown."""
     row = np.zeros(len(path), np.int32)
     waits = profile.waits

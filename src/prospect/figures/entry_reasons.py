@@ -35,8 +35,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64
     from prospect.figures.processes import ProcessTotals
     from prospect.figures.shown_rows import RankedRows
     from prospect.profile.complete import ProfileByFunction
@@ -65,9 +64,9 @@ class EntryReasonRows(CutRows):
         place: i64[c] their rows in the concatenated tables of `EntryReasonFigures.ranked`.
     """
 
-    kind: NDArray[np.int64]
+    kind: I64
     name: list[str]
-    place: NDArray[np.int64]
+    place: I64
 
 
 class EntryReasonFigures(Record):
@@ -79,13 +78,13 @@ class EntryReasonFigures(Record):
     """
 
     is_known: bool
-    row_of_hit: NDArray[np.int32]
+    row_of_hit: I32
     _entry_reasons: EntryReasonTable
     _event: EventInfo
-    _process: NDArray[np.int64]
-    _entry_reason: NDArray[np.int64]
-    _hits: NDArray[np.int64]
-    _period: NDArray[np.int64]
+    _process: I64
+    _entry_reason: I64
+    _hits: I64
+    _period: I64
     _by_process: RowsByGroup
     _threshold_s: float
 
@@ -123,7 +122,7 @@ class EntryReasonFigures(Record):
             unranked(rows_of_rows(self.row_of_hit, caller), len(self._by_process.start) - 1),
         )
 
-    def places_of_calls(self, names: Sequence[str], process: int = -1) -> NDArray[np.int64]:
+    def places_of_calls(self, names: Sequence[str], process: int = -1) -> I64:
         """Return the `EntryReasonRows.place` of system calls, i64[n]; -1 for those without a hit.
 
         `process` is a row of the process table, -1 for all processes together.
@@ -140,9 +139,7 @@ class EntryReasonFigures(Record):
         }
         return np.array([found.get(name, -1) for name in names], np.int64)
 
-    def _rows(
-        self, chosen: NDArray[np.int64], entry_reason: NDArray[np.int64], place: NDArray[np.int64]
-    ) -> EntryReasonRows:
+    def _rows(self, chosen: I64, entry_reason: I64, place: I64) -> EntryReasonRows:
         """Add up sums by `entry_reason`; those of one entry reason have one place."""
         first = np.unique(entry_reason, return_index=True)[1]
         (entry_reason,), (hits, period) = group_sums(

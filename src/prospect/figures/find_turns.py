@@ -33,8 +33,7 @@ from prospect.records import NamedTuple, Record, replace
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.figures.report.waiting import BlockedWaits
     from prospect.figures.stacks.frames import NamedForest
     from prospect.profile.complete import CompleteProfile
@@ -65,25 +64,21 @@ class StacksOfTurns(Record):
         is_wait: bool[e] whether it is of a wait: each wait has one stack.
     """
 
-    turn: NDArray[np.int64]
-    row: NDArray[np.int64]
-    weight: NDArray[np.int64]
-    is_wait: NDArray[np.bool_]
+    turn: I64
+    row: I64
+    weight: I64
+    is_wait: Bools
 
 
 class TurnKinds(NamedTuple):
     """The kind of each turn, i32[n], a row of the names."""
 
-    of_turn: NDArray[np.int32]
+    of_turn: I32
     names: list[str]
 
 
 def turn_kinds(
-    stacks: StacksOfTurns,
-    blocked: BlockedWaits,
-    wait: NDArray[np.int64],
-    group: NDArray[np.int64],
-    length_ns: NDArray[np.int64],
+    stacks: StacksOfTurns, blocked: BlockedWaits, wait: I64, group: I64, length_ns: I64
 ) -> TurnKinds:
     """Name the kind of each turn.
 
@@ -122,7 +117,7 @@ def turn_kinds(
     return TurnKinds(of_turn, [known_names[row] for row in used.tolist()])
 
 
-def _heaviest(stacks: StacksOfTurns, turns: int) -> NDArray[np.int64]:
+def _heaviest(stacks: StacksOfTurns, turns: int) -> I64:
     """Return the stack of each turn with most weight, i64[n], -1 for none."""
     main = np.full(turns, -1, np.int64)
     if len(stacks.turn):
@@ -135,7 +130,7 @@ def _heaviest(stacks: StacksOfTurns, turns: int) -> NDArray[np.int64]:
 class _Tree:
     """Stacks of a profile without some of their functions."""
 
-    def __init__(self, forest: NamedForest, labels: list[str], is_kept: NDArray[np.bool_]) -> None:
+    def __init__(self, forest: NamedForest, labels: list[str], is_kept: Bools) -> None:
         """Keep the frames `is_kept`, bool[f]."""
         kept = is_kept.take(forest.frame_index)
         # The row of this tree for each row of the forest, and one more for none.
@@ -168,7 +163,7 @@ class _Tree:
         found = replace(stacks, row=self.row_of.take(stacks.row))
         return gather(found, np.flatnonzero(found.row >= 0))
 
-    def below(self, roots: Sequence[int]) -> NDArray[np.int64]:
+    def below(self, roots: Sequence[int]) -> I64:
         """Return the root above each row, i64[t + 1], the number of roots for none and for -1."""
         found = np.full(len(self.depth) + 1, len(roots), np.int64)
         found[list(roots)] = np.arange(len(roots))
@@ -200,13 +195,7 @@ def _may_name(name: str) -> bool:
 class _Kinds:
     """The way from the outermost functions of a program's turns to where these diverge."""
 
-    def __init__(
-        self,
-        tree: _Tree,
-        stacks: StacksOfTurns,
-        main: NDArray[np.int64],
-        known: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, tree: _Tree, stacks: StacksOfTurns, main: I64, known: I64) -> None:
         """Follow the turns of a program.
 
         Args:
@@ -226,7 +215,7 @@ class _Kinds:
         for node, caller in zip(nodes.tolist(), callers.tolist(), strict=True):
             self._callees.setdefault(caller, []).append(node)
 
-    def named(self, idle_rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    def named(self, idle_rows: I64) -> tuple[list[str], I64]:
         """Name the kinds; none if the turns have nothing in common.
 
         `idle_rows`, i64[i], are the stacks of the group's idle waits, -1 for none.
@@ -324,14 +313,14 @@ class FoundTurns(Record):
         waiting: what the threads were blocked by.
     """
 
-    tid: NDArray[np.int32]
-    process_index: NDArray[np.int32]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    state: NDArray[np.uint8]
-    is_loop: NDArray[np.bool_]
-    waits: NDArray[np.int64]
-    kind_index: NDArray[np.int32]
+    tid: I32
+    process_index: I32
+    begin_ns: U64
+    end_ns: U64
+    state: U8
+    is_loop: Bools
+    waits: I64
+    kind_index: I32
     kinds: list[str]
     waiting: NamedWaits
 
@@ -342,13 +331,11 @@ class FoundTurns(Record):
 class NamedWaits(Record):
     """Waits of a profile with their names: `row` i64[w] of its table, `name` i64[w] of `names`."""
 
-    row: NDArray[np.int64]
-    name: NDArray[np.int64]
+    row: I64
+    name: I64
     names: Sequence[str]
 
-    def at(
-        self, profile: CompleteProfile, tid: NDArray[np.int32], time_ns: NDArray[np.uint64]
-    ) -> NDArray[np.int32]:
+    def at(self, profile: CompleteProfile, tid: I32, time_ns: U64) -> I32:
         """Return what each thread was blocked by at a time, or next: i32[n] of `names`.
 
         It is -1 if the thread was not blocked after that. A thread that requests something from
@@ -370,11 +357,11 @@ class NamedWaits(Record):
 class _Idle(Record):
     """Idle waits by life of a thread and time, [i] each; `at` is their row of the waits."""
 
-    at: NDArray[np.int64]
-    tid: NDArray[np.int32]
-    life: NDArray[np.int64]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
+    at: I64
+    tid: I32
+    life: I64
+    begin_ns: U64
+    end_ns: U64
 
 
 def find_turns(profile: CompleteProfile) -> FoundTurns | None:
@@ -416,9 +403,7 @@ def find_turns(profile: CompleteProfile) -> FoundTurns | None:
     )
 
 
-def _groups(
-    profile: CompleteProfile, process_index: NDArray[np.int32], idle_name: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _groups(profile: CompleteProfile, process_index: I32, idle_name: I64) -> I64:
     """Return a number for the program of each turn and its idle wait, i64[n]."""
     number: dict[str, int] = {}
     rows = [number.setdefault(name, len(number)) for name in profile.processes.name]
@@ -448,7 +433,7 @@ def _idle(profile: CompleteProfile, threads: ThreadTimes, blocked: BlockedWaits)
 
 def _intervals(
     profile: CompleteProfile, threads: ThreadTimes, idle: _Idle
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]:
+) -> tuple[I64, U64, U64, U8]:
     """Return turns by thread and time: an idle wait next to each, its start, end and state.
 
     Turns that the recording cuts begin with it, if the thread existed and is not known to have been
@@ -476,7 +461,7 @@ def _intervals(
     return before.take(kept), begin_ns.take(kept), end_ns.take(kept), state.take(kept)
 
 
-def _is_loop(blocked: BlockedWaits, wait: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_loop(blocked: BlockedWaits, wait: I64) -> Bools:
     """Return which idle waits, i64[n] rows of the waits, are in a loop that serves many requests.
 
     A function of such a loop is on their stack.
@@ -487,14 +472,11 @@ def _is_loop(blocked: BlockedWaits, wait: NDArray[np.int64]) -> NDArray[np.bool_
     for rows in levels(forest.depth)[1:]:
         on_path[rows] |= on_path.take(forest.caller_index.take(rows))
     row = blocked.stack_row.take(blocked.rows.take(wait))
-    is_loop: NDArray[np.bool_] = on_path.take(row) & (blocked.kind.take(wait) == LOOP)
+    is_loop: Bools = on_path.take(row) & (blocked.kind.take(wait) == LOOP)
     return is_loop
 
 
-def _stacks(
-    blocked: BlockedWaits,
-    turns: tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint64]],
-) -> StacksOfTurns:
+def _stacks(blocked: BlockedWaits, turns: tuple[I32, U64, U64]) -> StacksOfTurns:
     """Return the stacks of the turns' own threads within them: of samples and of waits."""
     tid, begin_ns, end_ns = turns
     samples = blocked.samples

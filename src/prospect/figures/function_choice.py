@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, Bools
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
@@ -39,7 +40,7 @@ _LEAST_UNNAMED = 0.05
 _WAYS = (operator.eq, fnmatchcase)
 
 
-def functions_named(profile: Profile, what: str) -> NDArray[np.bool_]:
+def functions_named(profile: Profile, what: str) -> Bools:
     """Return bool[f]: the functions that `what` names.
 
     These have this name. If there are none, they match it as a pattern. If there are none either,
@@ -49,12 +50,12 @@ def functions_named(profile: Profile, what: str) -> NDArray[np.bool_]:
     return _called(names, profile.functions.name, what)
 
 
-def inlined_called(names: Sequence[str], what: str) -> NDArray[np.bool_]:
+def inlined_called(names: Sequence[str], what: str) -> Bools:
     """Return bool[n]: the inlined functions that `what` names, as in `functions_named`."""
     return _called([[name, name.partition("(")[0]] for name in names], names, what)
 
 
-def _called(names: Sequence[list[str]], shown: Sequence[str], what: str) -> NDArray[np.bool_]:
+def _called(names: Sequence[list[str]], shown: Sequence[str], what: str) -> Bools:
     for agrees in _WAYS:
         found = _agreeing(names, what, agrees)
         if found.any():
@@ -64,11 +65,11 @@ def _called(names: Sequence[list[str]], shown: Sequence[str], what: str) -> NDAr
 
 def _agreeing(
     names: Iterable[Iterable[str]], what: str, agrees: Callable[[str, str], bool]
-) -> NDArray[np.bool_]:
+) -> Bools:
     return np.array([any(agrees(name, what) for name in known) for known in names], np.bool_)
 
 
-def _with_part(names: Sequence[str], part: str) -> NDArray[np.bool_]:
+def _with_part(names: Sequence[str], part: str) -> Bools:
     if len(part) < _LEAST_LETTERS_OF_A_PART:
         return np.zeros(len(names), np.bool_)
     return np.array([part in name.partition("(")[0] for name in names], np.bool_)
@@ -92,7 +93,7 @@ class FunctionChoice(Record):
     most: int = 5
 
 
-def choose_functions(profile: Profile, choice: FunctionChoice) -> NDArray[np.int64]:
+def choose_functions(profile: Profile, choice: FunctionChoice) -> I64:
     """Choose functions.
 
     Returns:
@@ -122,12 +123,12 @@ def choose_functions(profile: Profile, choice: FunctionChoice) -> NDArray[np.int
 class _Wanted(NamedTuple):
     """The requested functions, bool[f], and whether their names, or parts of these, were given."""
 
-    mask: NDArray[np.bool_]
+    mask: Bools
     is_named: bool
     is_part: bool = False
 
 
-def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted:
+def _wanted(profile: Profile, what: str, has_hits: Bools) -> _Wanted:
     functions, objects = profile.functions, profile.objects
     if not what:
         return _Wanted(np.ones(len(functions), np.bool_), is_named=False)
@@ -152,11 +153,7 @@ def _basename(path: str) -> str:
 
 
 def _heaviest(
-    profile: CompleteProfile,
-    choice: FunctionChoice,
-    function: NDArray[np.int32],
-    at: NDArray[np.int64],
-    wanted: _Wanted,
+    profile: CompleteProfile, choice: FunctionChoice, function: I32, at: I64, wanted: _Wanted
 ) -> list[int]:
     """Return the wanted functions of hits of one event, heaviest first."""
     hits = profile.hits
@@ -180,10 +177,7 @@ def _heaviest(
 
 
 def _not_found(
-    profile: Profile,
-    choice: FunctionChoice,
-    mask: NDArray[np.bool_],
-    count: NDArray[np.number],
+    profile: Profile, choice: FunctionChoice, mask: Bools, count: NDArray[np.number]
 ) -> str:
     """Return why nothing is there to annotate, and a suggestion.
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, Ints
     from prospect.dimensions import Dimension
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import Profile
@@ -47,7 +48,7 @@ class Keys(NamedTuple):
         others: other names of each number; () for none.
     """
 
-    number: NDArray[np.int64]
+    number: I64
     names: Sequence[str]
     shown: Callable[[int], str]
     others: Sequence[str] = ()
@@ -68,33 +69,33 @@ class HitColumns:
         self.profile = profile
 
     @cached_property
-    def process(self) -> NDArray[np.int64]:
+    def process(self) -> I64:
         """Rows of the processes."""
         return self.profile.hits.process_index.astype(np.int64)
 
     @cached_property
-    def comm(self) -> NDArray[np.int64]:
+    def comm(self) -> I64:
         """Rows of the names of threads."""
         return self.profile.hits.comm_index.astype(np.int64)
 
     @cached_property
-    def event(self) -> NDArray[np.int64]:
+    def event(self) -> I64:
         """Rows of the events."""
         return self.profile.hits.event.astype(np.int64)
 
     @cached_property
-    def function(self) -> NDArray[np.int64]:
+    def function(self) -> I64:
         """Rows of the functions."""
         index = self.profile.locations.function_index.take(self.profile.hits.location_index)
         return index.astype(np.int64)
 
     @cached_property
-    def object(self) -> NDArray[np.int64]:
+    def object(self) -> I64:
         """Rows of the objects."""
         return self.profile.functions.object_index.take(self.function).astype(np.int64)
 
     @cached_property
-    def mode(self) -> NDArray[np.int64]:
+    def mode(self) -> I64:
         """MODE_*."""
         return hit_modes(self.profile)
 
@@ -109,15 +110,12 @@ class HitColumns:
         return service_names(self.profile.processes)
 
     def rows(
-        self,
-        number: NDArray[np.int64],
-        names: Sequence[str],
-        shown: Callable[[int], str] | None = None,
+        self, number: I64, names: Sequence[str], shown: Callable[[int], str] | None = None
     ) -> Keys:
         """Return keys that are rows of a table; rows of the same name stay separate."""
         return Keys(number, names, shown or names.__getitem__)
 
-    def named(self, index: NDArray[np.int64], names: Sequence[str]) -> Keys:
+    def named(self, index: I64, names: Sequence[str]) -> Keys:
         """Return keys that are the distinct names of a table's rows.
 
         `index`, i64[h], is the row of each hit.
@@ -126,7 +124,7 @@ class HitColumns:
         rows = np.array([number.setdefault(name, len(number)) for name in names], np.int64)
         return self.rows(rows.take(index), list(number))
 
-    def numbers(self, index: NDArray[np.int64], values: NDArray[np.integer]) -> Keys:
+    def numbers(self, index: I64, values: Ints) -> Keys:
         """Return keys that are numbers in a table's rows, -1 for unknown."""
         found, row = np.unique(values, return_inverse=True)
         names = [str(value) if value >= 0 else "?" for value in found.tolist()]
@@ -186,7 +184,7 @@ class SampleColumns:
         self._profile = profile
 
     @property
-    def cpu(self) -> NDArray[np.int64] | None:
+    def cpu(self) -> I64 | None:
         """The CPU."""
         cpu = self._profile.samples.cpu
         if (cpu == NO_CPU).all() and len(cpu):
@@ -194,13 +192,13 @@ class SampleColumns:
         return np.where(cpu == NO_CPU, -1, cpu.astype(np.int64))
 
     @property
-    def tid(self) -> NDArray[np.int64] | None:
+    def tid(self) -> I64 | None:
         """The number of the thread."""
         tid = self._profile.samples.tid
         return None if tid is None or ((tid < 0).all() and len(tid)) else tid.astype(np.int64)
 
     @property
-    def hour(self) -> NDArray[np.int64] | None:
+    def hour(self) -> I64 | None:
         """Hours since 1970."""
         run, time_ns = self._profile.run, self._profile.samples.time_ns
         if not run.started_at:
@@ -262,17 +260,17 @@ def _is_apart(profile: Profile, one: Dimension) -> bool:
     return bool(one.kept_as) and classes is not None and one.kept_as in classes.dimensions
 
 
-def _values(profile: Profile, one: Dimension) -> tuple[NDArray[np.int64] | None, str]:
+def _values(profile: Profile, one: Dimension) -> tuple[I64 | None, str]:
     """Return each sample's value in a dimension; None and a complaint if unknown."""
     if one.samples is None:
         return None, f" {one.missing}"
     if not len(profile.samples) and len(profile.hits):
         return None, f": {profile.run.origin} has no single samples"
-    values: NDArray[np.int64] | None = one.samples(SampleColumns(profile))
+    values: I64 | None = one.samples(SampleColumns(profile))
     return values, f": {profile.run.origin} {one.missing}"
 
 
-def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _AnyProfile:
+def _split(profile: _AnyProfile, values: I64, one: Dimension) -> _AnyProfile:
     """Return a profile with a row of hits for each row and value of its samples.
 
     `values`, i64[n], are the samples' values in the dimension.

@@ -19,8 +19,7 @@ from prospect.profile.model import (
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools, Ints
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import ProcessTable
     from prospect.profile.run_info import EventInfo
@@ -49,14 +48,14 @@ class EventHits(Record):
     """
 
     event: EventInfo
-    process: NDArray[np.int64]
-    function: NDArray[np.int64]
-    mode: NDArray[np.int64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
-    row_of_hit: NDArray[np.int32]
+    process: I64
+    function: I64
+    mode: I64
+    count: I64
+    period: I64
+    row_of_hit: I32
 
-    def of_processes(self, chosen: NDArray[np.bool_]) -> EventHits:
+    def of_processes(self, chosen: Bools) -> EventHits:
         """Return those of some processes, bool[p]."""
         rows = chosen.take(self.process)
         columns = (self.process, self.function, self.mode, self.count, self.period)
@@ -71,9 +70,7 @@ def event_has_time(event: EventInfo) -> bool:
     return event.seconds_per_period > 0 or event.seconds_per_hit > 0
 
 
-def event_seconds(
-    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def event_seconds(event: EventInfo, count: I64, period: I64) -> F64:
     """Return f64 seconds of an event's hits and summed periods; zeros if it has no time."""
     if event.seconds_per_period > 0:
         # A damaged recording can overflow a sum; time is never negative.
@@ -81,9 +78,7 @@ def event_seconds(
     return count * np.float64(event.seconds_per_hit)
 
 
-def event_weight(
-    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def event_weight(event: EventInfo, count: I64, period: I64) -> F64:
     """Return f64 amounts for shares: whole periods if they are time or vary, hits otherwise.
 
     Whole numbers, unlike seconds, have exact running sums (below 2**53: 100 days in ns).
@@ -110,14 +105,12 @@ def event_hits(profile: ProfileByFunction, event_index: int) -> EventHits:
     return EventHits(event, process, function, mode, count, period, row_of_hit)
 
 
-def rows_of_rows(
-    row_of_hit: NDArray[np.integer], row_of_row: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def rows_of_rows(row_of_hit: Ints, row_of_row: I32) -> I32:
     """Map each hit's row to a row of another table, i32[h]; -1 stays -1."""
     return np.append(row_of_row, np.int32(-1)).take(row_of_hit)
 
 
-def hit_modes(profile: ProfileByFunction) -> NDArray[np.int64]:
+def hit_modes(profile: ProfileByFunction) -> I64:
     """Return the mode, i64[h] MODE_*, of every hit of a completed profile.
 
     Hard interrupts and softirqs are the interrupt mode of the process that was running, as in the
@@ -137,13 +130,13 @@ def hit_modes(profile: ProfileByFunction) -> NDArray[np.int64]:
     return mode
 
 
-def is_kernel_mode(mode: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_kernel_mode(mode: I64) -> Bools:
     """Return bool[n]: modes that are time in the kernel."""
-    is_kernel: NDArray[np.bool_] = (mode == MODE_KERNEL) | (mode == MODE_INTERRUPT)
+    is_kernel: Bools = (mode == MODE_KERNEL) | (mode == MODE_INTERRUPT)
     return is_kernel
 
 
-def is_ksoftirqd(processes: ProcessTable) -> NDArray[np.bool_]:
+def is_ksoftirqd(processes: ProcessTable) -> Bools:
     """Return bool[p]: the threads that run softirqs if there are too many for an interrupt."""
     is_named = np.array([name.startswith(KSOFTIRQD) for name in processes.name], np.bool_)
     return is_named & processes.is_kernel_thread

@@ -37,8 +37,7 @@ from prospect.profile.model import (
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools, Ints
     from prospect.figures.modes import EventHits
     from prospect.figures.shown_rows import RankedRows
     from prospect.options import Detail
@@ -71,19 +70,19 @@ class ProcessTotals(Record):
             for hits of other events.
     """
 
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    kept: NDArray[np.bool_]
-    order: NDArray[np.int64]
-    row_of_hit: NDArray[np.int32]
+    hits: I64
+    seconds: F64
+    kept: Bools
+    order: I64
+    row_of_hit: I32
 
     @property
-    def kept_rows(self) -> NDArray[np.int64]:
+    def kept_rows(self) -> I64:
         """The rows that pass a threshold, i64, in report order."""
         return self.order[self.kept.take(self.order)]
 
     @property
-    def skipped_rows(self) -> NDArray[np.int64]:
+    def skipped_rows(self) -> I64:
         """The other rows, i64, in report order."""
         return self.order[~self.kept.take(self.order)]
 
@@ -102,7 +101,7 @@ class ProcessTotals(Record):
         """Return the modes of the processes that pass no threshold."""
         return self._modes(~self.kept)
 
-    def _modes(self, chosen: NDArray[np.bool_]) -> RankedRows:
+    def _modes(self, chosen: Bools) -> RankedRows:
         mode = np.tile(np.arange(MODE_COUNT, dtype=np.int32), len(chosen))
         mode[~np.repeat(chosen, MODE_COUNT)] = -1
         return unranked(rows_of_rows(self.row_of_hit, mode), MODE_COUNT)
@@ -153,7 +152,7 @@ def shown_detail(processes: ProcessTable, detail: Detail) -> Detail:
     return detail
 
 
-def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
+def chosen_by_detail(processes: ProcessTable, detail: Detail) -> Bools:
     """Return bool[p]: the processes of `-V detail`; for the kernel, all."""
     if detail == "2":
         return processes.is_command
@@ -162,7 +161,7 @@ def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool
     return np.ones(len(processes), np.bool_)
 
 
-def shown_processes(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
+def shown_processes(processes: ProcessTable, detail: Detail) -> Bools:
     """Return bool[p]: the processes in a report with `-V detail`."""
     return chosen_by_detail(processes, shown_detail(processes, detail))
 
@@ -177,7 +176,7 @@ def throttled(profile: Profile, detail: Detail) -> tuple[Throttled, ...]:
     return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
-def chosen_hits(profile: ProfileByFunction, detail: Detail) -> NDArray[np.bool_]:
+def chosen_hits(profile: ProfileByFunction, detail: Detail) -> Bools:
     """Return bool[h]: the hits of a completed profile that `-V` chooses."""
     shown = shown_detail(profile.processes, detail)
     chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
@@ -194,9 +193,7 @@ def chosen_waits(profile: CompleteProfile, detail: Detail) -> WaitTable | None:
     return gather(waits, np.flatnonzero(are_chosen_waits(profile, waits, detail)))
 
 
-def are_chosen_waits(
-    profile: CompleteProfile, waits: WaitTable, detail: Detail
-) -> NDArray[np.bool_]:
+def are_chosen_waits(profile: CompleteProfile, waits: WaitTable, detail: Detail) -> Bools:
     """Return bool[w]: the waits that `-V` chooses; with "k", those in the kernel."""
     chosen = shown_processes(profile.processes, detail).take(waits.process_index)
     if detail == "k":
@@ -204,14 +201,14 @@ def are_chosen_waits(
     return chosen
 
 
-def idle_hits(profile: ProfileByFunction) -> NDArray[np.bool_]:
+def idle_hits(profile: ProfileByFunction) -> Bools:
     """Return bool[h]: the hits of a completed profile on an idle CPU."""
     hits = profile.hits
     is_of_zero = (profile.processes.pid == 0).take(hits.process_index)
     return are_idle(profile.entry_reasons.kind.take(hits.entry_reason_index), is_of_zero)
 
 
-def are_idle(kind: NDArray[np.integer], is_of_zero: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def are_idle(kind: Ints, is_of_zero: Bools) -> Bools:
     """Return the hits on an idle CPU, bool[h].
 
     Args:
@@ -219,7 +216,7 @@ def are_idle(kind: NDArray[np.integer], is_of_zero: NDArray[np.bool_]) -> NDArra
         is_of_zero: bool[h] whether they are of process zero.
     """
     # Without call chains, hits of idle CPUs do not have ENTRY_REASON_IDLE.
-    is_idle: NDArray[np.bool_] = np.isin(kind, IDLE_ENTRY_REASONS)
+    is_idle: Bools = np.isin(kind, IDLE_ENTRY_REASONS)
     is_idle &= is_of_zero
     is_idle |= kind == ENTRY_REASON_IDLE
     return is_idle
@@ -232,7 +229,7 @@ def busy_of_run(run: RunInfo, event_index: int) -> tuple[int, float]:
     return count, float(seconds[0])
 
 
-def chosen_locations(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+def chosen_locations(profile: Profile, detail: Detail) -> Bools:
     """Return bool[l]: the locations with hits that `-V` chooses."""
     whole, known = complete(profile), len(profile.locations)
     found = np.zeros(known + 1, np.bool_)  # the last for hits without a location
@@ -251,7 +248,7 @@ def chosen_seconds(profile: Profile, detail: Detail) -> float:
     return 0.0
 
 
-def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:
+def ended_by_exec(processes: ProcessTable) -> Bools:
     """Return bool[p]: the rows that an exec of the process ended."""
     parent = processes.parent_index
     again = (processes.birth == BIRTH_EXEC) & (parent >= 0)
@@ -263,7 +260,7 @@ def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:
     return ended
 
 
-def forking_parents(processes: ProcessTable) -> NDArray[np.int64]:
+def forking_parents(processes: ProcessTable) -> I64:
     """Return i64[p]: the row of the process that forked each one, -1 if unknown.
 
     Rows that an exec made are skipped by pointer jumping: a chain of d execs takes log d rounds,

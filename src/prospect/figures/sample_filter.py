@@ -22,8 +22,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import Bools, Ints
     from prospect.dimensions import Dimension, Word
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.run_info import EventInfo
@@ -74,7 +73,7 @@ class Names(NamedTuple):
     """
 
     names: Sequence[str]
-    number: NDArray[np.integer]
+    number: Ints
     others: Sequence[str]
 
 
@@ -108,7 +107,7 @@ def names_of(samples: StackSamples, word: Word) -> Names | None:
     return Names(keys.names, keys.number.take(samples.hit_index), others)
 
 
-def meeting(samples: StackSamples, one: Condition) -> NDArray[np.bool_]:
+def meeting(samples: StackSamples, one: Condition) -> Bools:
     """Return bool[n]: the samples that meet a condition.
 
     Raises:

@@ -24,6 +24,7 @@ from prospect.records import NamedTuple, asdict, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, Bools, Ints
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import HitTable, Profile, SampleTable, StackTable, WaitTable
@@ -40,13 +41,11 @@ class _Kept(NamedTuple):
     """Rows to keep, and the new numbers of all rows: -1 for the others, and a last -1 for none."""
 
     rows: NDArray[np.intp]
-    number: NDArray[np.int32]
+    number: I32
 
 
 def only_used(
-    profile: Profile,
-    is_wanted: NDArray[np.bool_] | None = None,
-    processes: NDArray[np.int32] | None = None,
+    profile: Profile, is_wanted: Bools | None = None, processes: I32 | None = None
 ) -> Profile:
     """Return the profile of some samples, and of its waits.
 
@@ -215,14 +214,14 @@ def _lines_of(lines: LineTable, location: _Kept, of_object: _Kept) -> LineTable:
     )
 
 
-def _kept(is_kept: NDArray[np.bool_]) -> _Kept:
+def _kept(is_kept: Bools) -> _Kept:
     number = np.full(len(is_kept) + 1, -1, np.int32)
     rows = np.flatnonzero(is_kept)
     number[rows] = np.arange(len(rows), dtype=np.int32)
     return _Kept(rows, number)
 
 
-def _used(rows: int, *indexes: NDArray[np.integer]) -> NDArray[np.bool_]:
+def _used(rows: int, *indexes: Ints) -> Bools:
     """Mark the rows that one of the index columns refers to."""
     marked = np.zeros(rows + 1, np.bool_)
     for index in indexes:
@@ -230,7 +229,7 @@ def _used(rows: int, *indexes: NDArray[np.integer]) -> NDArray[np.bool_]:
     return marked[:-1]
 
 
-def _with_parents(profile: Profile, process_index: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _with_parents(profile: Profile, process_index: I32) -> Bools:
     marked = _used(len(profile.processes), process_index)
     parent = profile.processes.parent_index
     new = parent[marked]
@@ -242,7 +241,7 @@ def _with_parents(profile: Profile, process_index: NDArray[np.int32]) -> NDArray
     return marked
 
 
-def _used_stacks(stacks: StackTable, stack_index: NDArray[np.integer]) -> tuple[StackTable, _Kept]:
+def _used_stacks(stacks: StackTable, stack_index: Ints) -> tuple[StackTable, _Kept]:
     """Return the frames of some stacks; locations are as they were."""
     marked = _used(len(stacks), stack_index)
     # Callers are before what they call, and one less deep.

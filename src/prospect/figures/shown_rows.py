@@ -17,8 +17,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools, Ints
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import FunctionTable, Profile
 
@@ -48,7 +47,7 @@ def function_names(profile: Profile, row: int) -> list[str]:
     return found
 
 
-def main_callers(profile: ProfileByFunction, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
+def main_callers(profile: ProfileByFunction, row_of_hit: I32, rows: int) -> list[int]:
     """Return for each row the function that called it in most samples, -1 if unknown.
 
     `row_of_hit` i32[h] is the row of each hit, -1 for none; all hits of a row are of one function.
@@ -84,9 +83,9 @@ class CutRows(Record):
         total_hits, total_seconds: sums over all rows, shown or not.
     """
 
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    share: NDArray[np.float64]
+    hits: I64
+    seconds: F64
+    share: F64
     shown: int
     total_hits: int
     total_seconds: float
@@ -114,12 +113,12 @@ class RankedRows(NamedTuple):
         is_shown: bool[r].
     """
 
-    row_of_hit: NDArray[np.int32]
-    above: NDArray[np.int64]
-    is_shown: NDArray[np.bool_]
+    row_of_hit: I32
+    above: I64
+    is_shown: Bools
 
 
-def unranked(row_of_hit: NDArray[np.integer], rows: int) -> RankedRows:
+def unranked(row_of_hit: Ints, rows: int) -> RankedRows:
     """Return rows without an order, all of them shown."""
     return RankedRows(
         row_of_hit.astype(np.int32, copy=False),
@@ -128,7 +127,7 @@ def unranked(row_of_hit: NDArray[np.integer], rows: int) -> RankedRows:
     )
 
 
-def ranked(row_of_hit: NDArray[np.int32], is_shown: NDArray[np.bool_]) -> RankedRows:
+def ranked(row_of_hit: I32, is_shown: Bools) -> RankedRows:
     """Return rows each below the one before it; hits of rows that are not shown have no row."""
     shown = np.append(is_shown, False).take(row_of_hit)  # -1 takes the last one
     return RankedRows(

@@ -22,8 +22,7 @@ from prospect.records import NamedTuple, Record
 from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.fleet.asking import Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
@@ -98,10 +97,7 @@ class _Run(NamedTuple):
 
 
 def build_outliers(
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    wanted: Wanted,
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> BuildOutliers:
     """Find the builds that differ from the usual one of the same file and program.
 
@@ -200,7 +196,7 @@ class _Compared:
     def __init__(self, runs: list[_Run]) -> None:
         self.runs = runs
         self.totals = np.zeros(len(runs), np.int64)
-        self.counts: dict[tuple[str, str], NDArray[np.int64]] = {}
+        self.counts: dict[tuple[str, str], I64] = {}
 
     def add(self, place: int, path: str, name: str, count: int) -> None:
         """Record the samples of a function in the run at a place."""

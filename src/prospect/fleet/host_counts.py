@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I64
+
 _WORDS, _REGISTERS_A_WORD, _BITS = 8, 4, 15
 _REGISTERS = _WORDS * _REGISTERS_A_WORD
 _ALPHA = 0.697  # the paper's, of 32 registers
@@ -55,7 +57,7 @@ def merged_columns() -> str:
     return ", ".join(f"bit_or({name})::BIGINT AS {name}" for name in SKETCH)
 
 
-def estimated(sketches: NDArray[np.int64]) -> NDArray[np.float64]:
+def estimated(sketches: I64) -> F64:
     """Return f64[r]: the estimated number of hosts of each sketch i64[r, word]."""
     mask = (1 << _BITS) - 1
     registers = np.concatenate(
@@ -66,5 +68,5 @@ def estimated(sketches: NDArray[np.int64]) -> NDArray[np.float64]:
     raw = _ALPHA * _REGISTERS**2 / np.sum(np.exp2(-ranks), axis=1)
     empty = np.count_nonzero(ranks == 0, axis=1)
     counted = _REGISTERS * np.log(_REGISTERS / np.maximum(empty, 1))
-    found: NDArray[np.float64] = np.where((raw <= 2.5 * _REGISTERS) & (empty > 0), counted, raw)
+    found: F64 = np.where((raw <= 2.5 * _REGISTERS) & (empty > 0), counted, raw)
     return found

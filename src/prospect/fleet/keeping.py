@@ -20,16 +20,7 @@ from prospect.errors import StoreError
 from prospect.files.held_files import lock
 from prospect.fleet.asking import accounting_of, question
 from prospect.fleet.fleet_limits import MOST_KEPT_ROWS
-from prospect.fleet.hits import (
-    BY_NAME,
-    HITS,
-    NAMES,
-    PERIODS,
-    SQUARE,
-    add_up,
-    keep_names,
-    turns_of,
-)
+from prospect.fleet.hits import BY_NAME, HITS, NAMES, PERIODS, SQUARE, add_up, keep_names, turns_of
 from prospect.fleet.host_counts import SKETCH, bits_of_hosts, merged_columns, sketch_columns
 from prospect.fleet.kept_days import (
     DAY_S,

@@ -15,8 +15,7 @@ from prospect.fleet.hits import NAMES, NUMBERS, keep_names
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.fleet.asking import Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
@@ -71,10 +70,7 @@ class Outliers(Record):
 
 
 def outliers(
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    wanted: Wanted,
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> Outliers:
     """Find the hosts that differ from the others.
 
@@ -139,7 +135,7 @@ def outliers(
     )
 
 
-def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], I64]:
     """Return the functions with most samples, and their samples i64[r, h] on each host.
 
     All functions of all hosts do not fit into memory, and adding them up takes longer than reading

@@ -148,11 +148,7 @@ def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
 
 
 def summed_with_days(
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    kept: Kept,
-    rows: int,
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, kept: Kept, rows: int
 ) -> Summed:
     """Add up days of all hosts, and the rest of the hosts' stores.
 
@@ -399,10 +395,7 @@ class Top(Record):
 
 
 def top(
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    wanted: Wanted,
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> Top:
     """Find the functions that take most time.
 
@@ -423,10 +416,7 @@ def top(
 
 
 def _summed(
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    wanted: Wanted,
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> Summed:
     """Add up hits of the hosts' stores."""
     with question(store, chosen, make_engine, by_name=True) as asked:

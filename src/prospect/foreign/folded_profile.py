@@ -31,8 +31,7 @@ from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
 from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.profile.model import Profile
 
 _KERNEL, _JIT = "_[k]", "_[j]"
@@ -93,9 +92,7 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
     )
 
 
-def _weights(
-    whole: NDArray[np.int64], millionths: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
+def _weights(whole: I64, millionths: I64) -> tuple[I64, int]:
     """Return i64[n] whole numbers in proportion to the counts, and the number that represents 1."""
     total = float(whole.sum(dtype=np.float64))
     if total > _MOST_COUNT:
@@ -120,8 +117,5 @@ def _named(words: list[str]) -> NamedFrames:
         row = objects.setdefault((path, kind, ""), len(objects))
         functions.append((name, name, row))
     return NamedFrames(
-        list(objects),
-        functions,
-        np.arange(len(functions)),
-        np.zeros(len(functions), np.uint64),
+        list(objects), functions, np.arange(len(functions)), np.zeros(len(functions), np.uint64)
     )

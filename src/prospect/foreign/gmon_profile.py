@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.elf.image import ElfImage
     from prospect.elf.symbols import ElfSymbols
 
@@ -81,23 +82,23 @@ class ProgramFunctions(Record):
             before it.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
+    start: U64
+    end: U64
     name: list[bytes]
-    is_global: NDArray[np.bool_]
-    is_function: NDArray[np.bool_]
+    is_global: Bools
+    is_function: Bools
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def lookup(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def lookup(self, address: U64) -> I64:
         """Return the function of each address, -1 for none."""
         row = np.searchsorted(self.start, address, side="right") - 1
         if not len(self):
             return row
         return np.where((row >= 0) & (address < self.end.take(row)), row, -1)
 
-    def called(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def called(self, address: U64) -> I64:
         """Return the function that a call to each address calls, -1 for none."""
         row = self.lookup(address)
         before = np.maximum.accumulate(np.where(self.is_function, np.arange(len(self)), -1))
@@ -139,7 +140,7 @@ def program_functions(image: ElfImage) -> ProgramFunctions:
     )
 
 
-def _code_rows(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.int64]:
+def _code_rows(image: ElfImage, symbols: ElfSymbols) -> I64:
     is_code = (image.sections["flags"] & _SHF_EXECINSTR) != 0
     section = symbols.section
     in_code = (section > 0) & np.append(is_code, np.zeros(1, np.bool_)).take(section)
@@ -148,7 +149,7 @@ def _code_rows(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.int64]:
     return np.flatnonzero(is_one & (symbols.value < np.uint64(2**64 - 1)))
 
 
-def _names(symbols: ElfSymbols, rows: NDArray[np.int64]) -> list[bytes]:
+def _names(symbols: ElfSymbols, rows: I64) -> list[bytes]:
     strings = symbols.strings
     return [
         bytes(strings[start : start + LONGEST_NAME_BYTES]).partition(b"\0")[0]
@@ -175,7 +176,7 @@ class Histogram(Record):
 
     low: int
     high: int
-    hits: NDArray[np.int64]
+    hits: I64
     rate_hz: int
     dimension: str
 
@@ -192,11 +193,11 @@ class GmonData(Record):
     """
 
     histograms: tuple[Histogram, ...]
-    arc_from: NDArray[np.uint64]
-    arc_to: NDArray[np.uint64]
-    arc_calls: NDArray[np.int64]
-    block: NDArray[np.uint64]
-    block_runs: NDArray[np.uint64]
+    arc_from: U64
+    arc_to: U64
+    arc_calls: I64
+    block: U64
+    block_runs: U64
 
 
 class _Form(NamedTuple):
@@ -261,7 +262,7 @@ def _read_records(data: memoryview, form: _Form) -> GmonData:
         raise _UnfitError
     histograms: list[Histogram] = []
     arcs: list[NDArray[np.void]] = []
-    blocks: list[NDArray[np.uint64]] = []
+    blocks: list[U64] = []
     at = _HEADER_BYTES
     while at < len(data):
         tag = data[at]
@@ -373,11 +374,7 @@ def _read_bsd(data: memoryview, form: _Form) -> GmonData:
 
 
 def gmon_profile(
-    origin: str,
-    program: str,
-    data: GmonData,
-    functions: ProgramFunctions,
-    names: Sequence[str],
+    origin: str, program: str, data: GmonData, functions: ProgramFunctions, names: Sequence[str]
 ) -> Profile:
     """Make a profile of a gmon.out.
 
@@ -401,11 +398,7 @@ def gmon_profile(
         limits.append(f"{outside} ticks are in no function of {program}: is it the right program?")
     return Profile(
         run=run_info(
-            origin,
-            (event,),
-            float(hits.sum()) / rate_hz,
-            command=(program,),
-            limits=tuple(limits),
+            origin, (event,), float(hits.sum()) / rate_hz, command=(program,), limits=tuple(limits)
         ),
         comms=[program.rpartition("/")[2]],
         processes=process_table([program.rpartition("/")[2]], [-1]),
@@ -443,7 +436,7 @@ def _scale(histograms: Sequence[Histogram]) -> float:
 
 def _credit(
     histograms: Sequence[Histogram], functions: ProgramFunctions, scale: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[I64, I64, I64]:
     """Divide the ticks among functions.
 
     Returns:

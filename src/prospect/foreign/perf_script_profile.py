@@ -42,8 +42,7 @@ from prospect.records import NamedTuple, Record, field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.profile.model import Profile
 
 # The part of a line that may be a header: names of threads and the other fields are short.
@@ -396,9 +395,7 @@ class _Sums(Record, frozen=False):
             comms=comms,
         )
 
-    def _with_cut_ends(
-        self, count: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _with_cut_ends(self, count: I64) -> tuple[I64, I64]:
         """Return the stacks' columns, with a frame [cut] before stacks that a limit cut.
 
         A limit has cut stacks if the deepest ones have as many frames as it allows, in more than

@@ -43,8 +43,7 @@ from prospect.records import Record, field, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.profile.model import Profile
 
 _MOST = 2.0**62
@@ -59,18 +58,14 @@ class EventColumns(Record):
     """Events, and a row for each sample and event with a weight; columns i64[w]."""
 
     events: tuple[EventInfo, ...]
-    sample: NDArray[np.int64]
-    event: NDArray[np.int64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
+    sample: I64
+    event: I64
+    count: I64
+    period: I64
 
 
 def read_events(
-    types: Sequence[tuple[str, str]],
-    values: NDArray[np.int64],
-    period_unit: str,
-    period: int,
-    default: str = "",
+    types: Sequence[tuple[str, str]], values: I64, period_unit: str, period: int, default: str = ""
 ) -> EventColumns:
     """Sort values by event.
 
@@ -93,7 +88,7 @@ def read_events(
     seconds = TIME_UNITS.get(period_unit, 0.0) * period
     rate_hz = 1 / seconds if seconds > 0 else 0.0
     events: list[EventInfo] = []
-    columns: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    columns: list[tuple[I64, I64]] = []
     place = 0
     while place < len(types):
         name, unit = types[place]
@@ -346,9 +341,7 @@ def _read_message(data: bytes) -> _Message:
     return whole
 
 
-def _read_samples(
-    parts: Sequence[bytes],
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64], list[tuple[bytes, ...]]]:
+def _read_samples(parts: Sequence[bytes]) -> tuple[I64, U64, I64, list[tuple[bytes, ...]]]:
     """Return where the locations of each sample begin, their ids, i64[n, v] values, and labels."""
     locations, values, labels = [], [], []
     label_count = 0
@@ -379,7 +372,7 @@ def _too_many(what: str) -> RecordingError:
     return RecordingError(f"it has more than {MOST_MESSAGES} {what}: give a part of it")
 
 
-def _rows(ids: NDArray[np.uint64], row_of_id: dict[int, int]) -> NDArray[np.int64]:
+def _rows(ids: U64, row_of_id: dict[int, int]) -> I64:
     known = np.array(sorted(row_of_id), np.uint64)
     rows = np.array([row_of_id[number] for number in known.tolist()], np.int64)
     place = np.searchsorted(known, ids)
@@ -388,7 +381,7 @@ def _rows(ids: NDArray[np.uint64], row_of_id: dict[int, int]) -> NDArray[np.int6
     return rows.take(place)
 
 
-def _outermost_first(start: NDArray[np.int64], location: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outermost_first(start: I64, location: I64) -> I64:
     """Reverse each stack."""
     ends = np.repeat(start[:-1] + start[1:] - 1, np.diff(start))
     return location.take(ends - np.arange(len(location)))
@@ -396,7 +389,7 @@ def _outermost_first(start: NDArray[np.int64], location: NDArray[np.int64]) -> N
 
 def _read_labels(
     labels: Sequence[tuple[bytes, ...]], whole: _Message
-) -> tuple[list[tuple[str, int]], list[str], EntryReasonTable, NDArray[np.int64]]:
+) -> tuple[list[tuple[str, int]], list[str], EntryReasonTable, I64]:
     """Return processes, names of threads, entry reasons, and i64[n, 3] rows of these by sample."""
     processes: dict[tuple[str, int], int] = {}
     comms: dict[str, int] = {}
@@ -425,12 +418,7 @@ def _read_labels(
     return list(processes), list(comms), table, rows
 
 
-def _weighted(
-    start: NDArray[np.int64],
-    location: NDArray[np.int64],
-    place: NDArray[np.int64],
-    events: EventColumns,
-) -> WeightedStacks:
+def _weighted(start: I64, location: I64, place: I64, events: EventColumns) -> WeightedStacks:
     """Return a row for each stack and event with a weight."""
     size = np.diff(start).take(events.sample)
     end = np.cumsum(size)
@@ -453,7 +441,7 @@ def _weighted(
 _PACKED_AT_ONCE = 1 << 20
 
 
-def _packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _packed(parts: Sequence[bytes]) -> tuple[U64, I64]:
     """Decode packed numbers of many messages at once.
 
     Returns:
@@ -481,7 +469,7 @@ def _count_packed(parts: Sequence[bytes]) -> int:
     return int(np.count_nonzero(np.frombuffer(b"".join(parts), np.uint8) < 0x80))
 
 
-def _decoded(data: NDArray[np.uint8], is_last: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _decoded(data: U8, is_last: Bools) -> U64:
     """Decode consecutive numbers; the last one ends with the data."""
     last = np.flatnonzero(is_last)
     if not len(last):

@@ -48,8 +48,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U8, U64
     from prospect.profile.optional_tables import LineTable
     from prospect.profile.run_info import EventInfo
 
@@ -158,8 +157,8 @@ class NamedFrames(Record):
 
     objects: list[tuple[str, int, str]]
     functions: list[tuple[str, str, int]]
-    function_index: NDArray[np.int64]
-    address: NDArray[np.uint64]
+    function_index: I64
+    address: U64
 
 
 class WeightedStacks(Record):
@@ -173,14 +172,14 @@ class WeightedStacks(Record):
         period: in the event's unit.
     """
 
-    start: NDArray[np.int64]
-    location: NDArray[np.int64]
-    process: NDArray[np.int64]
-    comm: NDArray[np.int64]
-    event: NDArray[np.int64]
-    entry_reason: NDArray[np.int64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
+    start: I64
+    location: I64
+    process: I64
+    comm: I64
+    event: I64
+    entry_reason: I64
+    count: I64
+    period: I64
 
 
 def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by keyword
@@ -278,9 +277,7 @@ def _source(name: str, path: str) -> NameSource:
     return NameSource.NO_CALLERS if path == CUT_OBJECT else NameSource.NO_COVER
 
 
-def _forest(
-    stacks: WeightedStacks, location_mode: NDArray[np.uint8]
-) -> tuple[StackTable, NDArray[np.int32]]:
+def _forest(stacks: WeightedStacks, location_mode: U8) -> tuple[StackTable, I32]:
     """Merge equal prefixes of stacks, a depth at a time; also return each stack's own row."""
     length = np.diff(stacks.start)
     if length.max(initial=0) > DEEPEST_STACK:
@@ -307,7 +304,7 @@ def _forest(
     ), row.astype(np.int32)
 
 
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int32]:
+def _joined(parts: list[I64]) -> I32:
     return (np.concatenate(parts) if parts else np.empty(0)).astype(np.int32)
 
 
@@ -348,7 +345,7 @@ class StackColumns:
         self._length.append(len(frames))
         check_frames(len(self._frames))
 
-    def columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def columns(self) -> tuple[I64, I64]:
         """Return i64[n + 1] where each stack begins, and i64[m] the frames."""
         length = np.array(self._length, np.int64)
         return np.append(0, np.cumsum(length)), np.array(self._frames, np.int64)

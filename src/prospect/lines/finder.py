@@ -51,9 +51,8 @@ from prospect.symbols.table_cache import LINES_SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from numpy.typing import NDArray
-
     from prospect.announcing import Announce
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.elf.go_table import GoTable
     from prospect.elf.image import ElfImage
     from prospect.symbols.images.image_files import DebugImage, FoundImage
@@ -157,10 +156,7 @@ class LineFinder:
             self._sources[identity] = self._source(holder, contents[identity])
 
     def frames(
-        self,
-        found: FoundImage,
-        find_debug_file: Callable[[], DebugImage | None],
-        svma: NDArray[np.uint64],
+        self, found: FoundImage, find_debug_file: Callable[[], DebugImage | None], svma: U64
     ) -> tuple[Frames, str]:
         """Find the frames of addresses of one image.
 
@@ -296,7 +292,7 @@ def _has_lines(image: ElfImage) -> bool:
     return has_debug_info(image) and debug_info.is_readable(image)
 
 
-def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
+def _look_up(source: _Source, svma: U64) -> Frames:
     if source.go_table is not None:
         return go_frames(source.go_table, svma)
     if source.content is None:
@@ -309,7 +305,7 @@ def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
 
 
 def _with_split(
-    frames: Frames, split: SplitLines, svma: NDArray[np.uint64], name_budget: SearchBudget
+    frames: Frames, split: SplitLines, svma: U64, name_budget: SearchBudget
 ) -> tuple[Frames, list[str]]:
     """Replace frames by those of split units that could be read; return notes on the others.
 
@@ -322,9 +318,7 @@ def _with_split(
     return replace_frames(frames, row, select_frames(found, row)), notes
 
 
-def _with_tables(
-    frames: Frames, tables: LineTables, svma: NDArray[np.uint64]
-) -> tuple[Frames, list[str]]:
+def _with_tables(frames: Frames, tables: LineTables, svma: U64) -> tuple[Frames, list[str]]:
     """Add lines from line tables if no frame has a file; return notes on unread tables."""
     try:
         frames, is_whole = tables.fill(frames, svma)
@@ -346,7 +340,7 @@ def _why_none(holder: _Holder, tables: LineTables | None) -> list[str]:
     return [debug_info.unreadable(holder.speaks_for)]
 
 
-def go_frames(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
+def go_frames(table: GoTable, svma: U64) -> Frames:
     """Find the frames of addresses, u64[n], best distinct."""
     pieces = []
     # Adjacent addresses are in the same functions, whose values are then unpacked once.
@@ -357,9 +351,9 @@ def go_frames(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
     return join_frames(len(svma), pieces)
 
 
-def _piece(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
+def _piece(table: GoTable, svma: U64) -> Frames:
     # Of each depth: rows of the addresses, offsets of names and files, and lines.
-    rounds: list[tuple[NDArray[np.int64], ...]] = []
+    rounds: list[tuple[I64, ...]] = []
     function = table.row_of(svma)
     row = np.flatnonzero(function >= 0)
     function = function.take(row)
@@ -387,9 +381,7 @@ def _piece(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
     return _joined(table, len(svma), rounds) if rounds else no_frames(len(svma))
 
 
-def _file_names(
-    table: GoTable, at: NDArray[np.int64], is_known: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _file_names(table: GoTable, at: I64, is_known: Bools) -> I64:
     """Return offsets of file names at places in `units`, i64[k]; -1 if there is none."""
     is_known = is_known & (at < len(table.units))
     if not is_known.any():
@@ -398,7 +390,7 @@ def _file_names(
     return np.where(is_known & (file < len(table.files)), file, -1)
 
 
-def _joined(table: GoTable, addresses: int, rounds: list[tuple[NDArray[np.int64], ...]]) -> Frames:
+def _joined(table: GoTable, addresses: int, rounds: list[tuple[I64, ...]]) -> Frames:
     """Join the rounds, the outermost frame of each address first."""
     order, start = outermost_first([one[0] for one in rounds], addresses)
     name, file, line = (
@@ -411,7 +403,7 @@ def _joined(table: GoTable, addresses: int, rounds: list[tuple[NDArray[np.int64]
     return Frames(start, name_index, file_index, line.astype(np.uint32), names, paths)
 
 
-def _texts(text: memoryview, offset: NDArray[np.int64]) -> tuple[list[bytes], NDArray[np.int32]]:
+def _texts(text: memoryview, offset: I64) -> tuple[list[bytes], I32]:
     """Return the distinct texts at offsets, and i32[k] the row of each, -1 for none."""
     distinct, index = np.unique(offset, return_inverse=True)
     texts = [

@@ -44,8 +44,7 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64, Bools, Ints
     from prospect.elf.image import ElfImage
     from prospect.lines.debug_info import BoundedReader
     from prospect.lines.unit_entries import UnitEntry
@@ -96,7 +95,7 @@ class LineTables:
         """
         return bool(self._known_units())
 
-    def fill(self, frames: Frames, svma: NDArray[np.uint64]) -> tuple[Frames, bool]:
+    def fill(self, frames: Frames, svma: U64) -> tuple[Frames, bool]:
         """Give frames without a file the file and line of their address, if a table has it.
 
         Args:
@@ -135,7 +134,7 @@ class LineTables:
         )
         return whole, all(self._contents[unit] is not None for unit in units)
 
-    def _is_stub(self, svma: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def _is_stub(self, svma: U64) -> Bools:
         """Return bool[n] which addresses are in stubs, which have no lines."""
         is_stub = np.zeros(len(svma), np.bool_)
         for name in _STUBS:
@@ -167,7 +166,7 @@ class LineTables:
             made = convert(whole) if is_ours else self._reader.convert(whole, self.speaks_for)
         self._contents.update(dict.fromkeys(rows, made))
 
-    def _look_up(self, svma: NDArray[np.uint64], unit_of: NDArray[np.int64]) -> Frames:
+    def _look_up(self, svma: U64, unit_of: I64) -> Frames:
         """Find the frames of addresses in units that were read."""
         content_of = [self._contents[unit] for unit in unit_of.tolist()]
         pieces = []
@@ -180,7 +179,7 @@ class LineTables:
         return join_frames(len(svma), pieces) if pieces else no_frames(len(svma))
 
 
-def _outermost_names(frames: Frames, row: NDArray[np.integer]) -> NDArray[np.int32]:
+def _outermost_names(frames: Frames, row: Ints) -> I32:
     """Return i32[n] the names of the outermost functions of addresses, -1 for none."""
     start = frames.start.take(row)
     is_known = frames.start.take(row + 1) > start
@@ -204,9 +203,9 @@ class _Tables:
         self.content = bytearray()
         self._lines = lines
         self._most_bytes = most_bytes
-        self._known: dict[tuple[int, int], tuple[int, NDArray[np.uint64]]] = {}
+        self._known: dict[tuple[int, int], tuple[int, U64]] = {}
 
-    def add(self, unit: UnitEntry) -> tuple[int, NDArray[np.uint64]]:
+    def add(self, unit: UnitEntry) -> tuple[int, U64]:
         """Add a unit's table; return its offset in the content, and the starts of its sequences.
 
         Raises:
@@ -222,7 +221,7 @@ class _Tables:
         return self._known[key]
 
 
-def _sequences(table: memoryview, address_bytes: int) -> NDArray[np.uint64]:
+def _sequences(table: memoryview, address_bytes: int) -> U64:
     """Return the addresses where sequences of a line table may begin, in order."""
     begins = re.finditer(bytes([0, 1 + address_bytes, _DW_LNE_SET_ADDRESS]), table)
     after = (begin.end() for begin in itertools.islice(begins, MOST_RANGES))
@@ -230,9 +229,7 @@ def _sequences(table: memoryview, address_bytes: int) -> NDArray[np.uint64]:
     return np.array(sorted(addresses), np.uint64)
 
 
-def _by_sequence(
-    ranges: NDArray[np.uint64], begins: NDArray[np.uint64], most: int
-) -> NDArray[np.uint64]:
+def _by_sequence(ranges: U64, begins: U64, most: int) -> U64:
     """Split ranges at sequences: the library takes all lines of a range from one sequence.
 
     Compilers begin one for each section, Go for each function. Padding between two sequences gets

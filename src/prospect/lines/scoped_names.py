@@ -26,8 +26,7 @@ from prospect.lines.lines_limits import LONGEST_SCOPED_NAME_BYTES, MOST_PLACES, 
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U32
     from prospect.elf.image import ElfImage
 
 ANONYMOUS = b"(anonymous namespace)"
@@ -173,7 +172,7 @@ class _Search:
         )
 
     def _refers(self, content: memoryview) -> bool:
-        numbers: NDArray[np.uint32] = np.frombuffer(content[: len(content) // 4 * 4], "<u4")
+        numbers: U32 = np.frombuffer(content[: len(content) // 4 * 4], "<u4")
         known = np.minimum(numbers, np.uint32(len(self._strings)))
         return bool(self._is_place.take(known).any())
 

@@ -44,8 +44,7 @@ from prospect.symbols.table_cache import LINES_SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64, Bools
     from prospect.lines.debug_info import BoundedReader
     from prospect.lines.scoped_names import SearchBudget
     from prospect.lines.unit_entries import Skeletons, UnitEntry
@@ -112,8 +111,8 @@ class SplitLines:
         return bool(self._skeletons.units)
 
     def frames(
-        self, svma: NDArray[np.uint64], name_budget: SearchBudget
-    ) -> tuple[Frames, NDArray[np.bool_], dict[Lack, set[bytes]]]:
+        self, svma: U64, name_budget: SearchBudget
+    ) -> tuple[Frames, Bools, dict[Lack, set[bytes]]]:
         """Find the frames of addresses.
 
         Args:
@@ -128,8 +127,8 @@ class SplitLines:
             return self._frames(svma, name_budget)
 
     def _frames(
-        self, svma: NDArray[np.uint64], name_budget: SearchBudget
-    ) -> tuple[Frames, NDArray[np.bool_], dict[Lack, set[bytes]]]:
+        self, svma: U64, name_budget: SearchBudget
+    ) -> tuple[Frames, Bools, dict[Lack, set[bytes]]]:
         unit_of = unit_of_addresses(self._skeletons.units, svma)
         pieces = []
         is_known = np.zeros(len(svma), np.bool_)

@@ -26,7 +26,7 @@ from prospect.symbols.demangling.demangle import demangle
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, I64, U32, U64, Bools, Ints
 
 
 VERSION = 9
@@ -58,10 +58,10 @@ class Frames(Record, eq=False):
         files: the compiler's paths, made absolute; distinct.
     """
 
-    start: NDArray[np.int64]
-    name_index: NDArray[np.int32]
-    file_index: NDArray[np.int32]
-    line: NDArray[np.uint32]
+    start: I64
+    name_index: I32
+    file_index: I32
+    line: U32
     names: list[bytes]
     files: list[str]
 
@@ -73,7 +73,7 @@ def no_frames(addresses: int) -> Frames:
     return Frames(start, none, none, none.astype(np.uint32), [], [])
 
 
-def join_frames(addresses: int, pieces: Sequence[tuple[NDArray[np.integer], Frames]]) -> Frames:
+def join_frames(addresses: int, pieces: Sequence[tuple[Ints, Frames]]) -> Frames:
     """Join the frames of some addresses at a time; equal names and files become one.
 
     Args:
@@ -98,7 +98,7 @@ def join_frames(addresses: int, pieces: Sequence[tuple[NDArray[np.integer], Fram
     return Frames(start, name_index, file_index, line, list(names), list(files))
 
 
-def select_frames(frames: Frames, row: NDArray[np.integer]) -> Frames:
+def select_frames(frames: Frames, row: Ints) -> Frames:
     """Return the frames of some addresses, i[n] rows, in this order."""
     count = np.diff(frames.start).take(row)
     start = np.zeros(len(row) + 1, np.int64)
@@ -113,7 +113,7 @@ def select_frames(frames: Frames, row: NDArray[np.integer]) -> Frames:
     )
 
 
-def has_file(frames: Frames) -> NDArray[np.bool_]:
+def has_file(frames: Frames) -> Bools:
     """Return bool[n] which addresses have a frame with a file."""
     known = np.zeros(len(frames.start) - 1, np.bool_)
     address_of = np.repeat(np.arange(len(known)), np.diff(frames.start))
@@ -121,7 +121,7 @@ def has_file(frames: Frames) -> NDArray[np.bool_]:
     return known
 
 
-def replace_frames(frames: Frames, row: NDArray[np.integer], new: Frames) -> Frames:
+def replace_frames(frames: Frames, row: Ints, new: Frames) -> Frames:
     """Replace the frames of some addresses, i[k] distinct rows."""
     addresses = len(frames.start) - 1
     is_kept = np.ones(addresses, np.bool_)
@@ -130,9 +130,7 @@ def replace_frames(frames: Frames, row: NDArray[np.integer], new: Frames) -> Fra
     return join_frames(addresses, [(kept, select_frames(frames, kept)), (row, new)])
 
 
-def _renumbered(
-    index: NDArray[np.int32], texts: list[_Text], rows: dict[_Text, int]
-) -> NDArray[np.int32]:
+def _renumbered(index: I32, texts: list[_Text], rows: dict[_Text, int]) -> I32:
     """Turn an index of `texts` into one of all texts, whose numbers are in `rows`."""
     new = np.array([*(rows.setdefault(text, len(rows)) for text in texts), -1], np.int32)
     return new.take(index)
@@ -149,10 +147,10 @@ class SymCache(Record, eq=False):
         text: strings, each after its length in LEB128.
     """
 
-    files: NDArray[np.uint32]
-    functions: NDArray[np.uint32]
-    locations: NDArray[np.uint32]
-    ranges: NDArray[np.uint32]
+    files: U32
+    functions: U32
+    locations: U32
+    ranges: U32
     text: memoryview
 
     @classmethod
@@ -191,9 +189,7 @@ class SymCache(Record, eq=False):
         return len(self.files) > 0
 
     def lookup(
-        self,
-        address: NDArray[np.uint64],
-        qualified: Callable[[set[bytes]], dict[bytes, bytes]] | None = None,
+        self, address: U64, qualified: Callable[[set[bytes]], dict[bytes, bytes]] | None = None
     ) -> Frames:
         """Find the frames of addresses that count from the image's load address.
 
@@ -217,7 +213,7 @@ class SymCache(Record, eq=False):
             files=files,
         )
 
-    def _location_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _location_of(self, address: U64) -> I64:
         """Return the innermost location of each address, -1 if there is none."""
         if not len(self.ranges):
             return np.full(len(address), -1, np.int64)
@@ -228,7 +224,7 @@ class SymCache(Record, eq=False):
         is_end = (self.locations.take(np.maximum(location, 0), axis=0) == NONE).all(axis=1)
         return np.where(known & (row >= 0) & ~is_end, location, -1)
 
-    def _chains(self, innermost: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _chains(self, innermost: I64) -> tuple[I64, I64]:
         """Follow each location to the outermost one that it is inlined into, all at once.
 
         Returns:
@@ -236,8 +232,8 @@ class SymCache(Record, eq=False):
         """
         row = np.flatnonzero(innermost >= 0)
         location = innermost.take(row)
-        rows: list[NDArray[np.int64]] = []
-        locations: list[NDArray[np.int64]] = []
+        rows: list[I64] = []
+        locations: list[I64] = []
         while len(row) and len(rows) < DEEPEST:
             rows.append(row)
             locations.append(location)
@@ -249,10 +245,8 @@ class SymCache(Record, eq=False):
         return chain.take(order), start
 
     def _names(
-        self,
-        chosen: NDArray[np.uint32],
-        qualified: Callable[[set[bytes]], dict[bytes, bytes]] | None,
-    ) -> tuple[list[bytes], NDArray[np.int32]]:
+        self, chosen: U32, qualified: Callable[[set[bytes]], dict[bytes, bytes]] | None
+    ) -> tuple[list[bytes], I32]:
         function = chosen[:, 2]
         known = function < len(self.functions)
         offsets = np.full(len(function), NONE, np.uint32)
@@ -276,7 +270,7 @@ class SymCache(Record, eq=False):
             ]
         return distinct_texts(texts, index)
 
-    def _files(self, file: NDArray[np.uint32]) -> tuple[list[str], NDArray[np.int32]]:
+    def _files(self, file: U32) -> tuple[list[str], I32]:
         distinct, index = np.unique(file, return_inverse=True)
         paths = [self._path(row) for row in distinct.tolist()]
         kept, file_index = distinct_texts(paths, index)
@@ -297,9 +291,7 @@ class SymCache(Record, eq=False):
         return bytes(self.text[begin : begin + min(size, LONGEST_TEXT_BYTES)])
 
 
-def outermost_first(
-    rounds: Sequence[NDArray[np.int64]], addresses: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def outermost_first(rounds: Sequence[I64], addresses: int) -> tuple[I64, I64]:
     """Sort frames that were found a depth at a time, from the innermost on.
 
     Args:
@@ -315,9 +307,7 @@ def outermost_first(
     return np.argsort(row, kind="stable"), start
 
 
-def distinct_texts(
-    texts: list[bytes], index: NDArray[np.int64]
-) -> tuple[list[bytes], NDArray[np.int32]]:
+def distinct_texts(texts: list[bytes], index: I64) -> tuple[list[bytes], I32]:
     """Drop empty and equal texts; also return the new index, -1 for empty ones."""
     rows: dict[bytes, int] = {}
     row_of = np.array(
@@ -326,7 +316,7 @@ def distinct_texts(
     return list(rows), row_of.take(index) if len(texts) else np.zeros(0, np.int32)
 
 
-def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Frames:
+def lookup_each(content: bytes | memoryview, address: U64) -> Frames:
     """Find frames by the library's own call, for other versions of the format."""
     from symbolic.exceptions import SymbolicError  # noqa: PLC0415 - rarely needed
     from symbolic.symcache import SymCache as LibrarySymCache  # noqa: PLC0415 - rarely needed
@@ -363,7 +353,7 @@ def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Fra
 
 def line_table_of(
     rows: int,
-    pieces: Sequence[tuple[NDArray[np.int64], Frames]],
+    pieces: Sequence[tuple[I64, Frames]],
     notes: dict[int, str],
     built_ns: dict[int, int] | None = None,
     named_by: dict[str, set[int]] | None = None,

@@ -20,8 +20,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U64
     from prospect.elf.image import ElfImage
 
 _DW_RLE_OFFSET_PAIR = 4
@@ -55,7 +54,7 @@ class UnitEntry(Record):
     line_offset: int
     address_base: int
     ranges_base: int
-    ranges: NDArray[np.uint64]
+    ranges: U64
 
 
 class Skeletons(Record):
@@ -84,7 +83,7 @@ def read_skeletons(image: ElfImage) -> Skeletons:
     )
 
 
-def unit_of_addresses(units: list[UnitEntry], svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+def unit_of_addresses(units: list[UnitEntry], svma: U64) -> I64:
     """Return i64[n] the unit of each address, -1 for none."""
     pieces = [unit.ranges for unit in units]
     bounds = np.concatenate([np.zeros((0, 2), np.uint64), *pieces])
@@ -200,7 +199,7 @@ class UnitReader:
         numbers: dict[int, int],
         low_pc: int,
         address_base: int,
-    ) -> NDArray[np.uint64]:
+    ) -> U64:
         pairs: list[tuple[int, int]] = []
         if dwarf.DW_AT_RANGES in values:
             start = numbers[dwarf.DW_AT_RANGES]

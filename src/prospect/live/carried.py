@@ -43,9 +43,8 @@ from prospect.spaces.attribution import task_tid
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
+    from prospect.columns.array_types import I32, U64, Bools
     from prospect.events.record_columns import Events, Tasks
     from prospect.events.runtime_records import CodeKey, CodeText, RuntimeImage
     from prospect.live.chosen import Whom
@@ -97,7 +96,7 @@ class LastSwitches:
             samples=kept_samples(samples, ~is_stray),
         )
 
-    def take_in(self, events: Events, tids: NDArray[np.int32]) -> None:
+    def take_in(self, events: Events, tids: I32) -> None:
         """Follow the switches of a part.
 
         Args:
@@ -126,7 +125,7 @@ class LastSwitches:
         lives = np.isin(ordered, tids) & ~np.isin(ordered, self._ended) & (ordered > 0)
         self._last = gather(every, order[is_last & lives])
 
-    def _is_late(self, switches: Switches, tasks: Tasks) -> NDArray[np.bool_]:
+    def _is_late(self, switches: Switches, tasks: Tasks) -> Bools:
         """Mark switches that are older than the last known one of their thread, bool[n]."""
         late = self._is_of_ended(switches.task, switches.time_ns, tasks)
         if len(self):
@@ -137,9 +136,7 @@ class LastSwitches:
             late |= is_known & (switches.time_ns < self._last.time_ns.take(at))
         return late
 
-    def _is_of_ended(
-        self, task: NDArray[np.uint64], time_ns: NDArray[np.uint64], tasks: Tasks
-    ) -> NDArray[np.bool_]:
+    def _is_of_ended(self, task: U64, time_ns: U64, tasks: Tasks) -> Bools:
         """Mark records of threads that ended before, bool[n]; the kernel reuses their numbers."""
         tid = task_tid(task)
         found = np.isin(tid, self._ended)
@@ -158,12 +155,12 @@ class LastSwitches:
         return found
 
 
-def _latest(tasks: Tasks, chosen: NDArray[np.bool_]) -> dict[int, int]:
+def _latest(tasks: Tasks, chosen: Bools) -> dict[int, int]:
     """Return the last time of each thread: records are in chronological order."""
     return dict(zip(tasks.tid[chosen].tolist(), tasks.time_ns[chosen].tolist(), strict=True))
 
 
-def _births(tasks: Tasks, chosen: NDArray[np.bool_]) -> Switches:
+def _births(tasks: Tasks, chosen: Bools) -> Switches:
     """Return births as switches: a new thread is ready, and waits for a CPU."""
     rows = np.flatnonzero(chosen)
     tid = tasks.tid.take(rows).astype(np.uint32).astype(np.uint64)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.profile.model import (
         ClockStopTable,
         ClockTable,
@@ -116,7 +117,7 @@ def join_losses(losses: Sequence[LossTable]) -> LossTable:
     return LossTable(cpu, lost, throttled)
 
 
-def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, NDArray[np.int32]]:
+def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, I32]:
     """Extend the clocks of `whole` that go on in `part`, and append the others.
 
     Returns:
@@ -135,7 +136,7 @@ def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, NDArra
     return joined, rows
 
 
-def lost_in_parts(clocks: ClockTable, parts: Iterable[ClockTable]) -> NDArray[np.int64]:
+def lost_in_parts(clocks: ClockTable, parts: Iterable[ClockTable]) -> I64:
     """Return i64[c] the samples that parts lost; the first row of a clock has all of them."""
     lost: dict[tuple[int, int, int], int] = {}
     for part in parts:
@@ -149,7 +150,7 @@ def _identities(clocks: ClockTable) -> Iterable[tuple[int, int, int]]:
     return zip(*columns, strict=True)
 
 
-def _clock_keys(clocks: ClockTable, at_ns: NDArray[np.uint64]) -> Iterable[tuple[float, ...]]:
+def _clock_keys(clocks: ClockTable, at_ns: U64) -> Iterable[tuple[float, ...]]:
     columns = (clocks.event, clocks.clock, clocks.cpu, clocks.period_ns, at_ns)
     return zip(*(column.tolist() for column in columns), strict=True)
 
@@ -182,7 +183,7 @@ class PartOfThreads(NamedTuple):
 
 
 def part_of_threads(
-    threads: ThreadTimes, processes: ProcessTable, run: RunInfo, known_ns: NDArray[np.int64]
+    threads: ThreadTimes, processes: ProcessTable, run: RunInfo, known_ns: I64
 ) -> PartOfThreads:
     """Return a part's times.
 
@@ -277,14 +278,14 @@ class OpenWaits:
     def __init__(self) -> None:
         self._row: dict[int, int] = {}
 
-    def renumber(self, is_kept: NDArray[np.bool_]) -> None:
+    def renumber(self, is_kept: Bools) -> None:
         """Follow the removal of waits; `is_kept` marks those that stay, bool[w]."""
         new_row = (np.cumsum(is_kept) - 1).tolist()
         self._row = {tid: new_row[row] for tid, row in self._row.items() if is_kept[row]}
 
     def go_on(
         self, waits: WaitTable, first: int, threads: ThreadTimes, begin_ns: int
-    ) -> tuple[WaitTable, NDArray[np.int64]]:
+    ) -> tuple[WaitTable, I64]:
         """Add the pieces of waits that go on in a part.
 
         Args:
@@ -422,7 +423,7 @@ class JoinedProfile:
         self._rows, self._whole = _Rows(), None
         self._append(kept)
 
-    def _forget_threads(self, begin_ns: int) -> NDArray[np.int32]:
+    def _forget_threads(self, begin_ns: int) -> I32:
         """Drop the times of earlier parts; return the processes of the other ones, i32."""
         while self._threads and self._threads[0].begin_ns < begin_ns:
             self._threads.popleft()
@@ -455,7 +456,7 @@ def _with_columns_of(profile: Profile, other: Profile) -> Profile:
 
 
 def _stops_since(
-    stops: ClockStopTable | None, clock: NDArray[np.int32], begin_ns: np.uint64
+    stops: ClockStopTable | None, clock: I32, begin_ns: np.uint64
 ) -> ClockStopTable | None:
     if stops is None:
         return None
@@ -483,7 +484,7 @@ class _Numbers:
 
     def find(
         self, keys: Iterable[object], rows: list[int] | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    ) -> tuple[I32, NDArray[np.intp]]:
         """Return i32 the row of each key, and the places of the keys that are new.
 
         The rows end with -1, so that index -1 stays none.
@@ -578,7 +579,7 @@ class _Rows:
             clock_stops=_join_stops(whole.clock_stops, part.clock_stops, clock),
         )
 
-    def _join_hits(self, whole: HitTable, part: HitTable) -> tuple[HitTable, NDArray[np.int32]]:
+    def _join_hits(self, whole: HitTable, part: HitTable) -> tuple[HitTable, I32]:
         row, new = self._hits.find(
             tuples(
                 part.process_index,
@@ -597,8 +598,8 @@ class _Rows:
         return table, row
 
     def _join_stacks(
-        self, whole: StackTable | None, part: StackTable | None, location: NDArray[np.int32]
-    ) -> tuple[StackTable | None, NDArray[np.int32]]:
+        self, whole: StackTable | None, part: StackTable | None, location: I32
+    ) -> tuple[StackTable | None, I32]:
         if whole is None or part is None:
             return None, np.empty(0, np.int32)
         known = replace(part, location_index=location[part.location_index])
@@ -615,7 +616,7 @@ class _Rows:
 
 
 def _join_processes(
-    whole: ProcessTable, part: ProcessTable, row: NDArray[np.int32], new: NDArray[np.intp]
+    whole: ProcessTable, part: ProcessTable, row: I32, new: NDArray[np.intp]
 ) -> ProcessTable:
     """Append new processes; known ones get their current name and end."""
     rows = row[:-1]
@@ -635,7 +636,7 @@ def _join_processes(
 
 
 def _join_objects(
-    whole: ObjectTable, part: ObjectTable, row: NDArray[np.int32], new: NDArray[np.intp]
+    whole: ObjectTable, part: ObjectTable, row: I32, new: NDArray[np.intp]
 ) -> ObjectTable:
     """Append new objects; known ones get the part's source of names and its note."""
     joined = appended(whole, part, new)
@@ -646,7 +647,7 @@ def _join_objects(
     return joined
 
 
-def _join_with_stacks(whole: _Stacked, part: _Stacked, stack: NDArray[np.int32]) -> _Stacked:
+def _join_with_stacks(whole: _Stacked, part: _Stacked, stack: I32) -> _Stacked:
     """Append samples or waits of a part, whose stacks have the rows `stack` in the joined table."""
     has_stacks = part.stack_index is not None and len(stack) > 0
     if not has_stacks:  # one of the two has none
@@ -655,9 +656,7 @@ def _join_with_stacks(whole: _Stacked, part: _Stacked, stack: NDArray[np.int32])
     return appended(whole, replace(part, stack_index=stack_index), np.arange(len(part)))
 
 
-def _join_waits(
-    whole: WaitTable | None, part: WaitTable | None, stack: NDArray[np.int32]
-) -> WaitTable | None:
+def _join_waits(whole: WaitTable | None, part: WaitTable | None, stack: I32) -> WaitTable | None:
     if part is None:
         return whole
     before = gather(part, _NOTHING) if whole is None else whole
@@ -665,7 +664,7 @@ def _join_waits(
 
 
 def _join_stops(
-    whole: ClockStopTable | None, part: ClockStopTable | None, clock: NDArray[np.int32]
+    whole: ClockStopTable | None, part: ClockStopTable | None, clock: I32
 ) -> ClockStopTable | None:
     if whole is None or part is None:
         return None

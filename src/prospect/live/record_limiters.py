@@ -37,15 +37,14 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.events.record_starts import Positions
     from prospect.events.sample_schema import PerEvent, Schema
     from prospect.live.source import Gate
 
-    Words = NDArray[np.uint64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    Words = U64
+    Rows = I64
+    Flags = Bools
 
 # A drain with fewer of these is not searched.
 _FEW = 256
@@ -250,14 +249,14 @@ class _Lives(NamedTuple):
         time_ns: u64[n].
     """
 
-    key: NDArray[np.uint64]
+    key: U64
     life: Rows
     start: Rows
     is_fork: Flags
     is_exit: Flags
     is_birth: Flags
     is_own: Flags
-    time_ns: NDArray[np.uint64]
+    time_ns: U64
 
 
 def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
@@ -307,17 +306,17 @@ def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
     return dropped
 
 
-def _moments(time_ns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _moments(time_ns: U64) -> U64:
     """Return u64[n] times since the first, of 40 bits; 0 for records of the state before."""
     is_known = time_ns > 0
     begin_ns = time_ns.min(where=is_known, initial=_NEVER)
     since = np.where(is_known, time_ns - begin_ns, np.uint64(0))
     surplus_bits = max(int(since.max()).bit_length() - _TIME_BITS, 0)
-    moments: NDArray[np.uint64] = since >> np.uint64(surplus_bits)
+    moments: U64 = since >> np.uint64(surplus_bits)
     return moments
 
 
-def _keys(pid: NDArray[np.uint64], moment: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _keys(pid: U64, moment: U64) -> U64:
     """Return u64[n] process and time as one number, with a free last bit."""
     short = np.minimum(pid, np.uint64((1 << _PID_BITS) - 1))
     return (short << np.uint64(_TIME_BITS + 1)) | (moment << np.uint64(1))
@@ -341,11 +340,7 @@ def _ended(lives: _Lives, until_ns: int) -> Flags:
 
 
 def _keep_ancestors(
-    has_ended: Flags,
-    lives: _Lives,
-    pid: NDArray[np.uint64],
-    parent: NDArray[np.uint64],
-    parent_key: NDArray[np.uint64],
+    has_ended: Flags, lives: _Lives, pid: U64, parent: U64, parent_key: U64
 ) -> bool:
     """Unset `has_ended` of lives with kept descendants, which inherit their names and mappings.
 
@@ -363,12 +358,12 @@ def _keep_ancestors(
     return False
 
 
-def _at(words: Words, place: Rows) -> NDArray[np.uint64]:
+def _at(words: Words, place: Rows) -> U64:
     """Return words at places; a target's records may be shorter than the fields of their kind."""
     return words.take(place, mode="clip")
 
 
-def _of(words: Words, start: Rows, schema: Schema, name: str) -> NDArray[np.uint64]:
+def _of(words: Words, start: Rows, schema: Schema, name: str) -> U64:
     """Return u64[n] a field of samples; 0 for samples of an unknown event."""
     offset: PerEvent = schema.sample[name]
     if isinstance(offset, int):

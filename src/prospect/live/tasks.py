@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32
     from prospect.events.record_columns import Events
     from prospect.live.source import Running
 
@@ -105,7 +106,7 @@ class LiveTasks:
         """Return the known processes."""
         return set(self._processes)
 
-    def tids(self) -> NDArray[np.int32]:
+    def tids(self) -> I32:
         """Return the known threads, in no order."""
         return np.array([tid for one in self._processes.values() for tid in one.threads], np.int32)
 

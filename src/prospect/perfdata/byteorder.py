@@ -23,13 +23,12 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.record_layout import SampleLayout
+    from prospect.columns.array_types import I64, U64, Bools
 
-    _Words = NDArray[np.uint64]
-    _Rows = NDArray[np.int64]
+    _Words = U64
+    _Rows = I64
 
 # Attributes that differ between events without changing the layout of their records.
 _WITHOUT_EFFECT = {"type": 0, "config": 0, "sample_period": 0, "config1": 0, "config2": 0}
@@ -115,11 +114,7 @@ def _record_starts(words: _Words) -> _Rows:
 
 
 def _event_rows(
-    words: _Words,
-    start: _Rows,
-    end: _Rows,
-    is_sample: NDArray[np.bool_],
-    events: Sequence[EventDescription],
+    words: _Words, start: _Rows, end: _Rows, is_sample: Bools, events: Sequence[EventDescription]
 ) -> _Rows:
     """Return each record's event, 0 if it names none."""
     rows = np.zeros(len(start), np.int64)

@@ -90,11 +90,7 @@ def read_file_header(file: memoryview, order: str) -> FileHeader:
     if entry_bytes < abi.PERF_ATTR_SIZE_VER0 + fmt.SECTION_BYTES:
         raise RecordingError(f"the header is damaged: event attributes of {entry_bytes} bytes")
     return FileHeader(
-        order,
-        entry_bytes,
-        fmt.Section(*sections[:2]),
-        fmt.Section(*sections[2:4]),
-        features,
+        order, entry_bytes, fmt.Section(*sections[:2]), fmt.Section(*sections[2:4]), features
     )
 
 

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Collection, Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
+    from prospect.columns.array_types import I64, U64
 
     Records = mmap.mmap | bytearray
 
@@ -110,7 +108,7 @@ class _Programs:
     def __init__(self) -> None:
         self.places: list[int] = []
 
-    def append(self, words: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
+    def append(self, words: U64, positions: I64) -> None:
         """Check the types of the records whose headers are at `positions`."""
         types = words.take(positions) & 0xFFFFFFFF
         is_wanted = (types == abi.PERF_RECORD_KSYMBOL) | (types == abi.PERF_RECORD_BPF_EVENT)

@@ -20,9 +20,8 @@ from prospect.events.sample_schema import IdTable, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
+    from prospect.columns.array_types import I64, U64
     from prospect.perfdata.program_records import Records
 
 
@@ -50,8 +49,8 @@ class _Foreign:
 
     def __init__(self, ids: IdTable, id_word: int) -> None:
         self._ids, self._id_word = ids, id_word
-        self._found: list[NDArray[np.int64]] = []
-        self._batch: list[NDArray[np.int64]] = []
+        self._found: list[I64] = []
+        self._batch: list[I64] = []
 
     def begin_batch(self, *_: int | None) -> None:
         """Keep the last batch."""
@@ -62,7 +61,7 @@ class _Foreign:
         """Forget this batch: these were no samples."""
         self._batch = []
 
-    def append(self, words: NDArray[np.uint64], positions: range | NDArray[np.int64]) -> None:
+    def append(self, words: U64, positions: range | I64) -> None:
         """Check the samples whose headers are at `positions`."""
         at = np.asarray(positions, np.int64) + self._id_word
         ids = words.take(at)
@@ -70,6 +69,6 @@ class _Foreign:
         if is_foreign.any():
             self._batch.append(at[is_foreign])
 
-    def places(self) -> NDArray[np.int64]:
+    def places(self) -> I64:
         """Return the places of unknown ids."""
         return np.concatenate([np.empty(0, np.int64), *self._found, *self._batch])

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, U8, U64, Bools
+
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -66,16 +68,16 @@ class NamedAddresses(Record):
         programs).
     """
 
-    address: NDArray[np.uint64]
-    function: NDArray[np.int32]
-    reason: NDArray[np.uint8]
+    address: U64
+    function: I32
+    reason: U8
     name: Sequence[str]
     linkage_name: Sequence[str]
     aliases: Sequence[tuple[str, ...]]
-    function_address: NDArray[np.uint64]
-    function_size: NDArray[np.uint64]
-    is_global: NDArray[np.bool_]
-    source: NDArray[np.uint8]
+    function_address: U64
+    function_size: U64
+    is_global: Bools
+    source: U8
     object_path: Sequence[str]
 
 
@@ -204,11 +206,11 @@ def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Sca
     return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 
-def _commonest_source(functions: FunctionTable, objects: int) -> NDArray[np.uint8]:
+def _commonest_source(functions: FunctionTable, objects: int) -> U8:
     """Return the source of most function names of each object; NO_COVER if it has none."""
     sources = max(NameSource) + 1
     cell = functions.object_index.astype(np.int64) * sources + functions.source
     counted = np.bincount(cell, minlength=objects * sources).reshape(objects, sources)
-    commonest: NDArray[np.uint8] = counted.argmax(axis=1).astype(np.uint8)
+    commonest: U8 = counted.argmax(axis=1).astype(np.uint8)
     commonest[counted.max(axis=1, initial=0) == 0] = NameSource.NO_COVER
     return commonest

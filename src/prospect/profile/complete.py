@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from prospect.profile.model import (
-    KIND_UNKNOWN,
-    Profile,
-)
+from prospect.profile.model import KIND_UNKNOWN, Profile
 from prospect.profile.naming import NameSource, joined
 from prospect.profile.run_info import EventInfo
 from prospect.records import Record, asdict, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32
     from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
 
 _Table = TypeVar("_Table", bound=Record)
@@ -92,9 +88,7 @@ def complete(profile: Profile) -> CompleteProfile:
     return CompleteProfile(**{**asdict(profile), **changed})
 
 
-def _complete_places(
-    profile: Profile,
-) -> tuple[ObjectTable, FunctionTable, LocationTable, NDArray[np.int32]]:
+def _complete_places(profile: Profile) -> tuple[ObjectTable, FunctionTable, LocationTable, I32]:
     objects, functions, locations = profile.objects, profile.functions, profile.locations
     location_index = profile.hits.location_index
     others = [table.location_index for table in (profile.stacks, profile.waits) if table]
@@ -135,5 +129,5 @@ def _with_row(table: _Table, **values: Any) -> _Table:
     return type(table)(**{name: column(name, rows) for name, rows in asdict(table).items()})
 
 
-def _filled(index: NDArray[np.int32], row: int) -> NDArray[np.int32]:
+def _filled(index: I32, row: int) -> I32:
     return np.where(index < 0, np.int32(row), index)

@@ -14,9 +14,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I8, I32, I64, U8, U16, U32, U64, Bools, Ints
     from prospect.profile.optional_tables import CallCounts, CodeTable, LineTable, MemoryMap
     from prospect.profile.run_info import RunInfo
 
@@ -111,7 +109,7 @@ class DataColumn(Record):
     """
 
     name: str
-    values: NDArray[np.float64]
+    values: F64
     texts: tuple[str, ...] = ()
 
 
@@ -127,7 +125,7 @@ class SampleData(Record):
 
     event_index: int
     source: str
-    sample: NDArray[np.int64]
+    sample: I64
     columns: tuple[DataColumn, ...]
 
 
@@ -153,13 +151,13 @@ class StackCopies(Record):
     copy_bytes: int
     ends: tuple[str, ...]
     paths: tuple[str, ...]
-    pid: NDArray[np.uint32]
-    end: NDArray[np.int8]
-    frames: NDArray[np.int32]
-    needed_bytes: NDArray[np.int64]
-    is_least: NDArray[np.bool_]
-    place: NDArray[np.int32]
-    is_continued: NDArray[np.bool_]
+    pid: U32
+    end: I8
+    frames: I32
+    needed_bytes: I64
+    is_least: Bools
+    place: I32
+    is_continued: Bools
     only_of_waits: bool = False
 
     def __len__(self) -> int:
@@ -188,26 +186,26 @@ class ThreadTimes(Record):
         longest_ns: i64[t] the longest time that it was blocked.
     """
 
-    process_index: NDArray[np.int32]
+    process_index: I32
     name: list[str]
-    tid: NDArray[np.int32]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    cpu_ns: NDArray[np.int64]
-    runnable_ns: NDArray[np.int64]
-    blocked_ns: NDArray[np.int64]
-    unknown_ns: NDArray[np.int64]
-    stackless_ns: NDArray[np.int64]
-    since_before_ns: NDArray[np.int64]
-    blocks: NDArray[np.int64]
-    preemptions: NDArray[np.int64]
-    longest_ns: NDArray[np.int64]
+    tid: I32
+    begin_ns: U64
+    end_ns: U64
+    cpu_ns: I64
+    runnable_ns: I64
+    blocked_ns: I64
+    unknown_ns: I64
+    stackless_ns: I64
+    since_before_ns: I64
+    blocks: I64
+    preemptions: I64
+    longest_ns: I64
 
     def __len__(self) -> int:
         return len(self.tid)
 
     @property
-    def life_ns(self) -> NDArray[np.int64]:
+    def life_ns(self) -> I64:
         """The length of each life in the interval, i64[t]."""
         return (self.end_ns - self.begin_ns).view("int64")
 
@@ -223,11 +221,11 @@ class WallTakers(Record):
         length_ns: i64[k] those of a piece add up to its length.
     """
 
-    piece: NDArray[np.int64]
-    tid: NDArray[np.int32]
-    process_index: NDArray[np.int32]
-    name_index: NDArray[np.int32]
-    length_ns: NDArray[np.int64]
+    piece: I64
+    tid: I32
+    process_index: I32
+    name_index: I32
+    length_ns: I64
 
 
 class WallPath(Record):
@@ -251,18 +249,18 @@ class WallPath(Record):
         cpu: i32[p] the CPU of running pieces, -1 if unknown; None if not kept.
     """
 
-    begin_ns: NDArray[np.uint64]
-    length_ns: NDArray[np.int64]
-    state: NDArray[np.uint8]
-    tid: NDArray[np.int32]
-    process_index: NDArray[np.int32]
-    name_index: NDArray[np.int32]
-    ended_by: NDArray[np.int32]
-    ender_index: NDArray[np.int32]
-    ender_process_index: NDArray[np.int32]
+    begin_ns: U64
+    length_ns: I64
+    state: U8
+    tid: I32
+    process_index: I32
+    name_index: I32
+    ended_by: I32
+    ender_index: I32
+    ender_process_index: I32
     takers: WallTakers
     names: list[str]
-    cpu: NDArray[np.int32] | None = None
+    cpu: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -290,17 +288,17 @@ class TurnTable(Record):
         during: names of system calls and locks.
     """
 
-    tid: NDArray[np.int32]
-    process_index: NDArray[np.int32]
-    begin_ns: NDArray[np.uint64]
-    length_ns: NDArray[np.int64]
-    state: NDArray[np.uint8]
-    is_loop: NDArray[np.bool_]
-    kind_index: NDArray[np.int32]
+    tid: I32
+    process_index: I32
+    begin_ns: U64
+    length_ns: I64
+    state: U8
+    is_loop: Bools
+    kind_index: I32
     kinds: list[str]
-    turn_of_piece: NDArray[np.int32]
+    turn_of_piece: I32
     pieces: WallPath
-    during_index: NDArray[np.int32]
+    during_index: I32
     during: list[str]
 
     def __len__(self) -> int:
@@ -325,18 +323,18 @@ class ProcessTable(Record):
     """
 
     name: list[str]
-    pid: NDArray[np.int32]
-    parent_pid: NDArray[np.int32]
-    group_pid: NDArray[np.int32]
-    session_pid: NDArray[np.int32]
-    parent_index: NDArray[np.int32]
-    birth: NDArray[np.uint8]
-    start_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    is_kernel_thread: NDArray[np.bool_]
-    is_recorder: NDArray[np.bool_]
-    is_command: NDArray[np.bool_]
-    is_descendant: NDArray[np.bool_]
+    pid: I32
+    parent_pid: I32
+    group_pid: I32
+    session_pid: I32
+    parent_index: I32
+    birth: U8
+    start_ns: U64
+    end_ns: U64
+    is_kernel_thread: Bools
+    is_recorder: Bools
+    is_command: Bools
+    is_descendant: Bools
     control_group: list[str] | None = None
     service: list[str] | None = None
     image: list[str] | None = None
@@ -353,9 +351,9 @@ class ObjectTable(Record):
     """
 
     path: list[str]
-    kind: NDArray[np.uint8]
+    kind: U8
     build_id: list[str]
-    source: NDArray[np.uint8]
+    source: U8
     note: list[str]
 
     def __len__(self) -> int:
@@ -378,11 +376,11 @@ class FunctionTable(Record):
     name: Sequence[str]
     linkage_name: Sequence[str]
     aliases: Sequence[tuple[str, ...]]
-    object_index: NDArray[np.int32]
-    address: NDArray[np.uint64]
-    size_bytes: NDArray[np.uint64]
-    is_global: NDArray[np.bool_]
-    source: NDArray[np.uint8]
+    object_index: I32
+    address: U64
+    size_bytes: U64
+    is_global: Bools
+    source: U8
 
     def __len__(self) -> int:
         return len(self.name)
@@ -391,8 +389,8 @@ class FunctionTable(Record):
 class LocationTable(Record):
     """Distinct instructions hit: `function_index` i32[l], `address` u64[l] (as in functions)."""
 
-    function_index: NDArray[np.int32]
-    address: NDArray[np.uint64]
+    function_index: I32
+    address: U64
 
     def __len__(self) -> int:
         return len(self.address)
@@ -404,13 +402,13 @@ class MappingTable(Record):
     `prot` are PROT_* bits, -1 if unknown.
     """
 
-    process_index: NDArray[np.int32]
-    object_index: NDArray[np.int32]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    pgoff: NDArray[np.uint64]
-    hits: NDArray[np.int64]
-    prot: NDArray[np.int8]
+    process_index: I32
+    object_index: I32
+    start: U64
+    end: U64
+    pgoff: U64
+    hits: I64
+    prot: I8
 
 
 class EntryReasonTable(Record):
@@ -421,7 +419,7 @@ class EntryReasonTable(Record):
     "" for none.
     """
 
-    kind: NDArray[np.uint8]
+    kind: U8
     name: list[str]
 
     def __len__(self) -> int:
@@ -449,18 +447,18 @@ class HitTable(Record):
         class_index: i32[h] row of `Profile.classes`; None if that is.
     """
 
-    process_index: NDArray[np.int32]
-    comm_index: NDArray[np.int32]
-    location_index: NDArray[np.int32]
-    mode: NDArray[np.uint8]
-    event: NDArray[np.uint16]
-    entry_reason_index: NDArray[np.int32]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
-    stack_index: NDArray[np.int32] | None = None
-    label_index: NDArray[np.int32] | None = None
-    host_hour: NDArray[np.int32] | None = None
-    class_index: NDArray[np.int32] | None = None
+    process_index: I32
+    comm_index: I32
+    location_index: I32
+    mode: U8
+    event: U16
+    entry_reason_index: I32
+    count: I64
+    period: I64
+    stack_index: I32 | None = None
+    label_index: I32 | None = None
+    host_hour: I32 | None = None
+    class_index: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.count)
@@ -484,13 +482,13 @@ class SampleTable(Record):
             its hit; None if the recording has no call chains.
     """
 
-    hit_index: NDArray[np.int32]
-    time_ns: NDArray[np.uint64]
-    cpu: NDArray[np.uint16]
-    clock: NDArray[np.uint8]
-    period: NDArray[np.uint64] | None = None
-    tid: NDArray[np.int32] | None = None
-    stack_index: NDArray[np.int32] | None = None
+    hit_index: I32
+    time_ns: U64
+    cpu: U16
+    clock: U8
+    period: U64 | None = None
+    tid: I32 | None = None
+    stack_index: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.hit_index)
@@ -515,19 +513,19 @@ class WaitTable(Record):
             wake-ups were not recorded.
     """
 
-    is_runnable: NDArray[np.bool_]
-    process_index: NDArray[np.int32]
-    comm_index: NDArray[np.int32]
-    location_index: NDArray[np.int32]
-    mode: NDArray[np.uint8]
-    entry_reason_index: NDArray[np.int32]
-    tid: NDArray[np.int32]
-    cpu: NDArray[np.uint16]
-    begin_ns: NDArray[np.uint64]
-    length_ns: NDArray[np.uint64]
-    stack_index: NDArray[np.int32] | None = None
-    label_index: NDArray[np.int32] | None = None
-    waker: NDArray[np.int32] | None = None
+    is_runnable: Bools
+    process_index: I32
+    comm_index: I32
+    location_index: I32
+    mode: U8
+    entry_reason_index: I32
+    tid: I32
+    cpu: U16
+    begin_ns: U64
+    length_ns: U64
+    stack_index: I32 | None = None
+    label_index: I32 | None = None
+    waker: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.length_ns)
@@ -547,10 +545,10 @@ class StackTable(Record):
         depth: i32[s] number of callers; 0 for outermost.
     """
 
-    caller_index: NDArray[np.int32]
-    location_index: NDArray[np.int32]
-    mode: NDArray[np.uint8]
-    depth: NDArray[np.int32]
+    caller_index: I32
+    location_index: I32
+    mode: U8
+    depth: I32
 
     def __len__(self) -> int:
         return len(self.caller_index)
@@ -570,13 +568,13 @@ class ClockTable(Record):
             all are in the first.
     """
 
-    event: NDArray[np.uint16]
-    clock: NDArray[np.uint8]
-    cpu: NDArray[np.int32]
-    period_ns: NDArray[np.float64]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    lost: NDArray[np.int64]
+    event: U16
+    clock: U8
+    cpu: I32
+    period_ns: F64
+    begin_ns: U64
+    end_ns: U64
+    lost: I64
 
     def __len__(self) -> int:
         return len(self.cpu)
@@ -592,10 +590,10 @@ class ClockStopTable(Record):
         begin_ns, end_ns: u64[s]; equal for STOP_FULL.
     """
 
-    kind: NDArray[np.uint8]
-    clock_index: NDArray[np.int32]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
+    kind: U8
+    clock_index: I32
+    begin_ns: U64
+    end_ns: U64
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -617,12 +615,12 @@ class SyscallTable(Record):
         cost_ns: by how much counting made a call longer, as measured on this machine.
     """
 
-    process_index: NDArray[np.int32]
-    name_index: NDArray[np.int32]
-    is_compat: NDArray[np.bool_]
-    calls: NDArray[np.int64]
-    unfinished: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
+    process_index: I32
+    name_index: I32
+    is_compat: Bools
+    calls: I64
+    unfinished: I64
+    time_ns: I64
     names: list[str]
     dropped: int = 0
     cost_ns: float = 0.0
@@ -634,9 +632,9 @@ class SyscallTable(Record):
 class LossTable(Record):
     """Samples that the kernel dropped, and throttle marks, by CPU: i32, i64, i64 columns."""
 
-    cpu: NDArray[np.int32]
-    lost: NDArray[np.int64]
-    throttled: NDArray[np.int64]
+    cpu: I32
+    lost: I64
+    throttled: I64
 
 
 class Profile(Record):
@@ -697,9 +695,9 @@ class PartOf(Record):
     """
 
     profile: Profile
-    hit_index: NDArray[np.int32]
+    hit_index: I32
 
-    def renumbered(self, number: NDArray[np.integer]) -> PartOf:
+    def renumbered(self, number: Ints) -> PartOf:
         """Return the same for hits with new numbers, i[h]: -1 for omitted ones."""
         if not len(number):
             return self

@@ -16,7 +16,7 @@ from prospect.columns.grouping import exact_sums
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import F64, I8, I32, I64, U8, U32, U64, Bools, Ints
 
 NO_TARGET = 2**64 - 1
 
@@ -52,10 +52,10 @@ class LineTable(Record):
         named_by: by path in `files`, the users whose files name it; it is opened with their rights.
     """
 
-    frame_start: NDArray[np.int64]
-    name_index: NDArray[np.int32]
-    file_index: NDArray[np.int32]
-    line: NDArray[np.uint32]
+    frame_start: I64
+    name_index: I32
+    file_index: I32
+    line: U32
     names: list[str]
     files: list[str]
     notes: dict[int, str] = field(default_factory=dict)
@@ -67,9 +67,7 @@ class LineTable(Record):
         return len(self.frame_start) - 1
 
 
-def innermost(
-    lines: LineTable, row: NDArray[np.integer]
-) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+def innermost(lines: LineTable, row: Ints) -> tuple[I32, U32]:
     """Return the source lines of instructions themselves.
 
     Rows beyond the table, as of a completed profile, have no line.
@@ -83,12 +81,12 @@ def innermost(
     ).take(frame)
 
 
-def innermost_name(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int32]:
+def innermost_name(lines: LineTable, row: Ints) -> I32:
     """Return the innermost function of each row of `innermost`, i32[n] of `lines.names`, or -1."""
     return np.append(lines.name_index, np.int32(-1)).take(_innermost_frame(lines, row))
 
 
-def _innermost_frame(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int64]:
+def _innermost_frame(lines: LineTable, row: Ints) -> I64:
     """Return i64[n] the last frame of each row; the number of all frames if it has none."""
     inside = np.clip(row, 0, max(len(lines) - 1, 0))
     end = np.append(lines.frame_start, 0).take(inside + 1)
@@ -96,7 +94,7 @@ def _innermost_frame(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.i
     return np.where(known, end - 1, len(lines.line))
 
 
-def function_chains(lines: LineTable) -> NDArray[np.int64]:
+def function_chains(lines: LineTable) -> I64:
     """Number the chains of inlined functions that contain instructions, by their names.
 
     Returns:
@@ -148,14 +146,14 @@ class CodeTable(Record):
         source: text of source lines by (row of `lines.files`, line number), if readable.
     """
 
-    function_index: NDArray[np.int32]
-    start: NDArray[np.int64]
+    function_index: I32
+    start: I64
     reason: list[str]
-    address: NDArray[np.uint64]
-    size_bytes: NDArray[np.uint8]
+    address: U64
+    size_bytes: U8
     text: list[str]
-    flow: NDArray[np.uint8]
-    target: NDArray[np.uint64]
+    flow: U8
+    target: U64
     target_name: list[str]
     lines: LineTable | None = None
     source: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -188,11 +186,11 @@ class MemoryMap(Record):
             executable ones are known.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    pgoff: NDArray[np.uint64]
-    prot: NDArray[np.int8]
-    hits: NDArray[np.int64]
+    start: U64
+    end: U64
+    pgoff: U64
+    prot: I8
+    hits: I64
     path: list[str]
     read_ns: int | None = None
 
@@ -200,14 +198,14 @@ class MemoryMap(Record):
         return len(self.path)
 
     @property
-    def size_bytes(self) -> NDArray[np.uint64]:
+    def size_bytes(self) -> U64:
         """u64[m]."""
         return self.end - self.start
 
     @property
-    def is_data(self) -> NDArray[np.bool_]:
+    def is_data(self) -> Bools:
         """bool[m]: whether code certainly cannot run there."""
-        found: NDArray[np.bool_] = (self.prot >= 0) & (self.prot & EXECUTE == 0)
+        found: Bools = (self.prot >= 0) & (self.prot & EXECUTE == 0)
         return found
 
     @property
@@ -246,9 +244,9 @@ class CountedFunctions(Record):
 
     name: list[str]
     object_path: list[str]
-    function_index: NDArray[np.int32]
-    probe_ns: NDArray[np.float64]
-    probe_spread_ns: NDArray[np.float64]
+    function_index: I32
+    probe_ns: F64
+    probe_spread_ns: F64
     left_out: list[str]
 
     def __len__(self) -> int:
@@ -267,12 +265,12 @@ class CallWindows(Record):
         process_index: i32[n] into processes.
     """
 
-    own_s: NDArray[np.float64]
-    gap_s: NDArray[np.float64]
-    window_index: NDArray[np.int32]
-    counted_index: NDArray[np.int32]
-    process_index: NDArray[np.int32]
-    calls: NDArray[np.int64]
+    own_s: F64
+    gap_s: F64
+    window_index: I32
+    counted_index: I32
+    process_index: I32
+    calls: I64
 
     def __len__(self) -> int:
         return len(self.own_s)
@@ -294,10 +292,10 @@ class CallCounts(Record):
     """
 
     functions: CountedFunctions
-    counted_index: NDArray[np.int32]
-    process_index: NDArray[np.int32]
-    caller_index: NDArray[np.int32]
-    calls: NDArray[np.int64]
+    counted_index: I32
+    process_index: I32
+    caller_index: I32
+    calls: I64
     windows: CallWindows | None
     dropped: int
     budget: float
@@ -309,15 +307,13 @@ class CallCounts(Record):
         return len(self.calls)
 
 
-def calls_by_function(counts: CallCounts, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def calls_by_function(counts: CallCounts, chosen: Bools) -> I64:
     """Return i64[f]: counted calls of each function, in the chosen processes (bool[p])."""
     is_chosen = in_processes(counts.process_index, chosen)
     return exact_sums(counts.counted_index, counts.calls * is_chosen, len(counts.functions))
 
 
-def callers_of(
-    counts: CallCounts, function: int, chosen: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def callers_of(counts: CallCounts, function: int, chosen: Bools) -> tuple[I64, I64]:
     """Return the callers of a function in the chosen processes, most calls first.
 
     Returns:
@@ -332,6 +328,6 @@ def callers_of(
     return caller.astype(np.int64).take(order), calls.take(order)
 
 
-def in_processes(process_index: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def in_processes(process_index: I32, chosen: Bools) -> Bools:
     """Return bool[n]: rows whose process is chosen; unknown processes only if all are chosen."""
     return np.append(chosen, chosen.all()).take(process_index)

@@ -35,9 +35,8 @@ from prospect.symbols.images.image_symbols import read_symbol_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.capture.counting.call_patterns import CallPattern
+    from prospect.columns.array_types import U64, Bools
     from prospect.symbols.images.image_files import DebugImage, FoundImage
 
 _CODE_BYTES = 8
@@ -163,9 +162,7 @@ def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Functio
     return functions
 
 
-def _is_function(
-    start: NDArray[np.uint64], found: FoundImage, debug: DebugImage | None
-) -> NDArray[np.bool_]:
+def _is_function(start: U64, found: FoundImage, debug: DebugImage | None) -> Bools:
     """Return bool[n]: whether a function begins at an address, not data or a resolver.
 
     The function that a resolver (STT_GNU_IFUNC) chooses at run time is at another address.

@@ -29,8 +29,7 @@ from prospect.version import generator
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
@@ -45,13 +44,13 @@ class _Costs(NamedTuple):
     A place is a row of `FrameTable.frame`: an address, in one of the functions inlined there.
     """
 
-    place: NDArray[np.int64]
-    samples: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
-    call_place: NDArray[np.int64]
-    callee: NDArray[np.int64]
-    call_samples: NDArray[np.int64]
-    call_ns: NDArray[np.int64]
+    place: I64
+    samples: I64
+    time_ns: I64
+    call_place: I64
+    callee: I64
+    call_samples: I64
+    call_ns: I64
 
 
 class CallgrindRenderer(StackRenderer):
@@ -104,13 +103,11 @@ def _costs(samples: StackSamples, frames: FrameTable, weights: StackWeights) -> 
     return _Costs(place, *sums, *keys, *call_sums)
 
 
-def _columns(parts: Sequence[tuple[NDArray[np.int64], ...]], first: int) -> list[NDArray[np.int64]]:
+def _columns(parts: Sequence[tuple[I64, ...]], first: int) -> list[I64]:
     return [np.concatenate(column) for column in list(zip(*parts, strict=True))[first:]]
 
 
-def _places(
-    samples: StackSamples, frames: FrameTable, stack_index: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(samples: StackSamples, frames: FrameTable, stack_index: I64) -> tuple[I64, I64]:
     """Return i64[n + 1] where each stack begins, and i64[m] places, outermost first."""
     stacks = samples.stacks
     start, row = paths(stacks.caller_index, stacks.depth, stack_index)
@@ -121,12 +118,7 @@ def _places(
     return end.take(start), np.arange(int(end[-1])) + np.repeat(shift, sizes)
 
 
-def _calls(
-    frames: FrameTable,
-    start: NDArray[np.int64],
-    place: NDArray[np.int64],
-    values: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> tuple[NDArray[np.int64], ...]:
+def _calls(frames: FrameTable, start: I64, place: I64, values: tuple[I64, I64]) -> tuple[I64, ...]:
     """Return the calls of stacks, (place, callee, samples, ns): each once for a stack."""
     is_call = np.ones(len(place), np.bool_)
     is_call[start[1:] - 1] = False
@@ -149,7 +141,7 @@ def _calls(
     return (call // len(frames), call % len(frames), *sums)
 
 
-def _sums(column: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sums(column: I64, first: I64) -> I64:
     """Return i64 the sums of stretches; `first` are their first rows, none if there is none."""
     return np.add.reduceat(column, first) if len(first) else column
 

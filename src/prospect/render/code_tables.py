@@ -14,8 +14,7 @@ from prospect.figures.stacks.stack_weights import paths
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U64, Ints
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
@@ -29,7 +28,7 @@ class Strings(Record, frozen=False):
     def __getitem__(self, text: str) -> int:
         return self.rows.setdefault(text, len(self.rows))
 
-    def of(self, texts: list[str]) -> NDArray[np.int64]:
+    def of(self, texts: list[str]) -> I64:
         """Return i64[n] the number of each."""
         return np.array([self[text] for text in texts], np.int64)
 
@@ -53,18 +52,18 @@ class CodeTables(Record):
         location_row: i64[s] row of the locations for each row of the stacks; -1 if not in use.
     """
 
-    object_index: NDArray[np.int64]
-    mapping_start: NDArray[np.uint64]
-    mapping_limit: NDArray[np.uint64]
-    location_mapping: NDArray[np.int64]
-    location_address: NDArray[np.uint64]
-    line_start: NDArray[np.int64]
-    line_frame: NDArray[np.int64]
-    line_number: NDArray[np.int64]
-    function_name: NDArray[np.int64]
-    function_linkage_name: NDArray[np.int64]
-    function_file: NDArray[np.int64]
-    location_row: NDArray[np.int64]
+    object_index: I64
+    mapping_start: U64
+    mapping_limit: U64
+    location_mapping: I64
+    location_address: U64
+    line_start: I64
+    line_frame: I64
+    line_number: I64
+    function_name: I64
+    function_linkage_name: I64
+    function_file: I64
+    location_row: I64
 
 
 def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> CodeTables:
@@ -118,8 +117,8 @@ def object_build_ids(profile: CompleteProfile, tables: CodeTables) -> list[str]:
 
 
 def stacks_innermost_first(
-    samples: StackSamples, tables: CodeTables, stack_index: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    samples: StackSamples, tables: CodeTables, stack_index: I64
+) -> tuple[I64, I64]:
     """Return i64[n + 1] where stacks begin, and i64[m] rows of the locations, innermost first."""
     stacks = samples.stacks
     backwards = stack_index[::-1]
@@ -129,8 +128,8 @@ def stacks_innermost_first(
 
 
 def value_columns(
-    profile: CompleteProfile, weights: StackWeights, nanoseconds: NDArray[np.int64]
-) -> list[tuple[int, str, str, NDArray[np.int64]]]:
+    profile: CompleteProfile, weights: StackWeights, nanoseconds: I64
+) -> list[tuple[int, str, str, I64]]:
     """Return (event, type, unit, i64[w]) of each value that a stack has.
 
     An event has samples, and time or, if its periods are not time, its counts. With several events
@@ -158,9 +157,7 @@ def value_columns(
     return columns
 
 
-def _objects_in_use(
-    profile: CompleteProfile, object_index: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _objects_in_use(profile: CompleteProfile, object_index: I64) -> tuple[I64, I64]:
     objects, mapping = np.unique(object_index, return_inverse=True)
     command = profile.run.command[0].rsplit("/", 1)[-1] if profile.run.command else ""
     is_other = np.array(
@@ -173,12 +170,7 @@ def _objects_in_use(
     return objects.take(order), rank.take(mapping)
 
 
-def _bounds(
-    profile: CompleteProfile,
-    objects: NDArray[np.int64],
-    mapping: NDArray[np.int64],
-    address: NDArray[np.uint64],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _bounds(profile: CompleteProfile, objects: I64, mapping: I64, address: U64) -> tuple[U64, U64]:
     start = np.full(len(objects), 2**64 - 1, np.uint64)
     last = np.zeros(len(objects), np.uint64)
     np.minimum.at(start, mapping, address)
@@ -190,9 +182,7 @@ def _bounds(
     return start, np.minimum(last | page, np.uint64(2**64 - 2)) + np.uint64(1)
 
 
-def _lines(
-    frames: FrameTable, location: NDArray[np.integer]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _lines(frames: FrameTable, location: Ints) -> tuple[I64, I64, I64]:
     sizes = (frames.start[1:] - frames.start[:-1]).take(location)
     start = np.append(0, np.cumsum(sizes))
     backwards = frames.start[1:].take(location) - 1 + start[:-1]
@@ -201,7 +191,7 @@ def _lines(
 
 
 def _functions(
-    profile: CompleteProfile, frames: FrameTable, used: NDArray[np.int64]
+    profile: CompleteProfile, frames: FrameTable, used: I64
 ) -> tuple[list[str], list[str], list[str]]:
     labels = frame_labels(profile, frames)
     files = frame_files(profile, frames)

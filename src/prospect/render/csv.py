@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64
     from prospect.estimate.breakdown import ClassColumns
     from prospect.estimate.finished_report import EventReport, Report
     from prospect.figures.report.report_view import EventView
@@ -127,9 +128,7 @@ def _lines(report: Report) -> Iterator[str]:
                 yield _mode_lines(event, some, name_of)
 
 
-def _mode_lines(
-    event: EventReport, groups: NDArray[np.int64], name_of: Callable[[int], str]
-) -> str:
+def _mode_lines(event: EventReport, groups: I64, name_of: Callable[[int], str]) -> str:
     """Return the lines of some processes' modes, each process times MODE_COUNT + mode."""
     table = event.functions
     begin, end = table.start[groups], table.start[groups + 1]
@@ -166,7 +165,7 @@ def _mode_lines(
     return "".join(pieces)
 
 
-def _firsts(event: EventReport, groups: NDArray[np.int64]) -> list[str]:
+def _firsts(event: EventReport, groups: I64) -> list[str]:
     """Return the first fields of the lines of each group."""
     processes = event.report.profile.processes
     process, mode = np.divmod(groups, MODE_COUNT)

@@ -36,13 +36,12 @@ from prospect.version import generator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
     from prospect.profile.complete import CompleteProfile
 
     # A table by line, and of each row its function and its line: see `frames_by_line`.
-    _ByLine = tuple[FrameTable, NDArray[np.int64], NDArray[np.int64]]
+    _ByLine = tuple[FrameTable, I64, I64]
 
 _VERSION = 70
 _GECKO_VERSION = 34
@@ -126,9 +125,7 @@ def _libs(profile: CompleteProfile) -> list[dict[str, Any]]:
     ]
 
 
-def _rows_by_thread(
-    samples: StackSamples, threads: SampleThreads
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _rows_by_thread(samples: StackSamples, threads: SampleThreads) -> Iterator[tuple[int, I64]]:
     """Yield each thread with its samples of the first event, in time order."""
     event = samples.of_hit(samples.profile.hits.event)
     rows = np.flatnonzero(event == event.min(initial=0xFFFF))
@@ -162,7 +159,7 @@ def _thread(samples: StackSamples, threads: SampleThreads, thread: int) -> dict[
     }
 
 
-def _times_ms(samples: StackSamples, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def _times_ms(samples: StackSamples, rows: I64) -> F64:
     if samples.time_ns is not None:
         return samples.time_ns.take(rows) / 1e6
     event = samples.of_hit(samples.profile.hits.event).take(rows)
@@ -170,7 +167,7 @@ def _times_ms(samples: StackSamples, rows: NDArray[np.int64]) -> NDArray[np.floa
     return (np.cumsum(time) - time) / 1e6
 
 
-def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]) -> dict[str, Any]:
+def _samples(samples: StackSamples, forest: NamedForest, rows: I64) -> dict[str, Any]:
     count = samples.count.take(rows)
     event = samples.of_hit(samples.profile.hits.event).take(rows)
     time = nanoseconds(samples.profile, event, count, samples.period.take(rows))
@@ -201,7 +198,7 @@ def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]
     }
 
 
-def _markers(samples: StackSamples, rows: NDArray[np.int64], strings: Strings) -> dict[str, Any]:
+def _markers(samples: StackSamples, rows: I64, strings: Strings) -> dict[str, Any]:
     """Return a marker for each stretch of samples with one entry reason of kernel time."""
     entry_reasons = samples.profile.entry_reasons
     entry_reason = samples.of_hit(samples.profile.hits.entry_reason_index).take(rows)
@@ -304,11 +301,11 @@ def _frame_table(
     }
 
 
-def _is_native(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
+def _is_native(profile: CompleteProfile, frames: FrameTable) -> Bools:
     """Return bool[f]: functions of images at addresses that JavaScript has as whole numbers."""
     is_image = profile.objects.kind.take(frames.object_index) == KIND_ELF
     address = profile.functions.address.take(np.maximum(frames.function_index, 0))
-    found: NDArray[np.bool_] = is_image & (address < np.uint64(1 << 53))
+    found: Bools = is_image & (address < np.uint64(1 << 53))
     return found & (frames.function_index >= 0)
 
 

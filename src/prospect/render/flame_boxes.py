@@ -27,8 +27,7 @@ from prospect.records import NamedTuple, Record
 from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
 
@@ -75,9 +74,9 @@ class FlameGraph(Record):
     frames: FrameTable
     forest: NamedForest
     events: tuple[int, ...]
-    comm: NDArray[np.int64]
-    row: NDArray[np.int64]
-    value: NDArray[np.int64]
+    comm: I64
+    row: I64
+    value: I64
     unit: str
 
     def boxes(self, least: float) -> list[Box]:
@@ -125,7 +124,7 @@ def flame_graph(samples: StackSamples, *, inlined: bool) -> FlameGraph:
 
 def _inclusive(
     profile: CompleteProfile, forest: NamedForest, weights: StackWeights
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], str]:
+) -> tuple[I64, I64, I64, str]:
     """Return thread name, row of the forest and inclusive weight, and the weights' unit."""
     event = profile.run.events[int(weights.event[0])]
     value = weights.count

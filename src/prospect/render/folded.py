@@ -26,8 +26,7 @@ from prospect.render.renderer import StackRenderer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
 
@@ -67,7 +66,7 @@ class FoldedRenderer(StackRenderer):
                 yield f"{line} {counts[line]}\n".encode()
 
 
-def _values(profile: CompleteProfile, weights: StackWeights) -> NDArray[np.int64]:
+def _values(profile: CompleteProfile, weights: StackWeights) -> I64:
     """Return i64[w] samples; microseconds if waits are among them."""
     is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
     if not is_waiting.take(weights.event).any():

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64
     from prospect.options import Detail
     from prospect.profile.model import Profile
 
@@ -110,9 +109,7 @@ def _arcs(profile: Profile, detail: Detail, program: int) -> bytes:
     return records.tobytes()
 
 
-def _histogram(
-    profile: Profile, detail: Detail, rate_hz: int
-) -> tuple[int, NDArray[np.int64], int]:
+def _histogram(profile: Profile, detail: Detail, rate_hz: int) -> tuple[int, I64, int]:
     """Return the first address, i64[b] the ticks of each bin from there on, and the program."""
     if detail not in DETAILS:
         raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
@@ -147,12 +144,12 @@ def _too_many(what: str) -> str:
     return f"the program's {what} are too many for the short counters of a gmon.out; pprof has room"
 
 
-def _rounded(ticks: NDArray[np.float64]) -> NDArray[np.int64]:
+def _rounded(ticks: F64) -> I64:
     """Round to whole ticks so that their sum, from any bin to any other, is off by less than 1."""
     return np.diff(np.rint(np.cumsum(ticks)), prepend=0.0).astype(np.int64)
 
 
-def _program(profile: Profile, seconds: NDArray[np.float64]) -> int:
+def _program(profile: Profile, seconds: F64) -> int:
     """Return the object that is the command itself, or the one with most time."""
     command = profile.run.command[0].rpartition("/")[2] if profile.run.command else ""
     names = [path.rpartition("/")[2] for path in profile.objects.path]

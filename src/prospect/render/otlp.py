@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
 
@@ -78,7 +79,7 @@ class _Attributes(Record, frozen=False):
 
     rows: dict[tuple[str, str], int]
 
-    def of(self, key: str, values: list[str]) -> NDArray[np.int64]:
+    def of(self, key: str, values: list[str]) -> I64:
         """Return i64[n] the number of each value, 0 for empty ones."""
         return np.array(
             [self.rows.setdefault((key, v), len(self.rows) + 1) if v else 0 for v in values],
@@ -135,7 +136,7 @@ class OtlpRenderer(StackRenderer):
 
 def _sample_attributes(
     profile: CompleteProfile, weights: StackWeights, attributes: _Attributes
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[I64, I64]:
     """Return i64[w + 1] where each row's attributes begin, and i64[m] their numbers."""
     processes = profile.processes
     columns = [
@@ -159,11 +160,7 @@ def _sample_attributes(
     return np.append(0, np.cumsum((matrix > 0).sum(axis=1))), matrix[matrix > 0]
 
 
-def _samples(
-    column: NDArray[np.int64],
-    stack: NDArray[np.intp],
-    attributes: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> bytes:
+def _samples(column: I64, stack: NDArray[np.intp], attributes: tuple[I64, I64]) -> bytes:
     start, numbers = attributes
     keep = column > 0
     rows = joined(
@@ -202,7 +199,7 @@ def _resource(profile: CompleteProfile) -> bytes:
 
 
 def _mappings(
-    profile: CompleteProfile, tables: CodeTables, attributes: NDArray[np.int64], strings: Strings
+    profile: CompleteProfile, tables: CodeTables, attributes: I64, strings: Strings
 ) -> bytes:
     paths = [profile.objects.path[row] for row in tables.object_index.tolist()]
     start = np.append(0, np.cumsum(attributes > 0))
@@ -215,9 +212,7 @@ def _mappings(
     )
 
 
-def _frame_types(
-    profile: CompleteProfile, tables: CodeTables, attributes: _Attributes
-) -> NDArray[np.int64]:
+def _frame_types(profile: CompleteProfile, tables: CodeTables, attributes: _Attributes) -> I64:
     """Return i64[l] the number of each location's attribute with its type of code.
 
     Source: OpenTelemetry's semantic conventions for profiles, ``profile.frame.type``.
@@ -232,7 +227,7 @@ def _frame_types(
     return np.append(of_object, 0).take(tables.location_mapping)
 
 
-def _locations(tables: CodeTables, types: NDArray[np.int64]) -> bytes:
+def _locations(tables: CodeTables, types: I64) -> bytes:
     start = np.append(0, np.cumsum(types > 0))
     lines = joined(number_field(1, tables.line_frame + 1), number_field(2, tables.line_number))
     return message(2, single(_NONE)) + message(
@@ -259,7 +254,7 @@ def _attribute_table(attributes: _Attributes, strings: Strings) -> bytes:
     return message(6, single(_NONE)) + message(6, number_field(1, keys), bytes_field(2, values))
 
 
-def _stacks(samples: StackSamples, tables: CodeTables, stacks: NDArray[np.int64]) -> bytes:
+def _stacks(samples: StackSamples, tables: CodeTables, stacks: I64) -> bytes:
     start, location = stacks_innermost_first(samples, tables, stacks)
     return message(7, single(_NONE)) + message(
         7, bytes_field(1, grouped(varints(location + 1), start))

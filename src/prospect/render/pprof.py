@@ -39,8 +39,7 @@ from prospect.version import generator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
 
@@ -119,7 +118,7 @@ def _samples(
 
 def _labels(
     profile: CompleteProfile, weights: StackWeights, strings: Strings
-) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+) -> Iterator[tuple[Rows, I64]]:
     """Yield the encoded values of each label, and the value of each row by number."""
     processes = profile.processes
     yield _label(strings, "process", processes.name), weights.process_index
@@ -189,5 +188,5 @@ def _value_type(strings: Strings, kind: str, unit: str) -> tuple[Rows, Rows]:
     return number_field(1, _one(strings[kind])), number_field(2, _one(strings[unit]))
 
 
-def _one(value: float) -> NDArray[np.int64]:
+def _one(value: float) -> I64:
     return np.array([value], np.float64 if isinstance(value, float) else np.int64).astype(np.int64)

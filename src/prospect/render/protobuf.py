@@ -14,7 +14,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I64, U8, Ints
 
 _VARINT = 0
 _FIXED64 = 1
@@ -24,16 +24,16 @@ _LENGTH = 2
 class Rows(NamedTuple):
     """Encoded rows: `data` u8[m], concatenated, and the bytes of each, `size` i64[n]."""
 
-    data: NDArray[np.uint8]
-    size: NDArray[np.int64]
+    data: U8
+    size: I64
 
     @property
-    def start(self) -> NDArray[np.int64]:
+    def start(self) -> I64:
         """The begin of each row, i64[n]."""
         return np.cumsum(self.size) - self.size
 
 
-def varints(values: NDArray[np.integer]) -> Rows:
+def varints(values: Ints) -> Rows:
     """Encode integers, [n] of any type; negative ones as int64 has them, in ten bytes."""
     rest = values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values
     rest = rest.astype(np.uint64)
@@ -59,12 +59,12 @@ def texts(values: Sequence[str]) -> Rows:
     )
 
 
-def grouped(rows: Rows, start: NDArray[np.int64]) -> Rows:
+def grouped(rows: Rows, start: I64) -> Rows:
     """Join neighbouring rows: those from `start[g]` to `start[g + 1]` become row g."""
     return Rows(rows.data, np.diff(np.append(0, np.cumsum(rows.size)).take(start)))
 
 
-def chosen(rows: Rows, row: NDArray[np.integer]) -> Rows:
+def chosen(rows: Rows, row: Ints) -> Rows:
     """Return rows by number, in any order and any number of times."""
     size = rows.size.take(row)
     end = np.cumsum(size)
@@ -86,7 +86,7 @@ def joined(*parts: Rows) -> Rows:
     return Rows(data, size)
 
 
-def number_field(number: int, values: NDArray[np.integer]) -> Rows:
+def number_field(number: int, values: Ints) -> Rows:
     """Encode a field of integers; zeros, as the default, take no bytes."""
     is_set = values != 0
     if not is_set.all():

@@ -36,12 +36,7 @@ _MOST_SHOWN = 5
 
 
 def chosen_rows(
-    store: StoreDirectory,
-    engine: Queries,
-    part: Part,
-    *,
-    stacks: bool,
-    apart: Sequence[str] = (),
+    store: StoreDirectory, engine: Queries, part: Part, *, stacks: bool, apart: Sequence[str] = ()
 ) -> dict[str, NDArray[Any]]:
     """Return the matching hits, added up over time, thread and CPU.
 

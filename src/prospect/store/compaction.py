@@ -61,11 +61,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U64
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
     from prospect.store.file_schema import Head
 
-    Numbers = NDArray[np.uint64]
+    Numbers = U64
     Columns = dict[str, NDArray[Any]]
 
 
@@ -361,7 +362,7 @@ def _summary(source: str, stack: str) -> str:
 
 
 def without_rare(
-    frames: Columns, stack: Numbers, count: NDArray[np.int64], least: int
+    frames: Columns, stack: Numbers, count: I64, least: int
 ) -> tuple[Columns, Numbers, Numbers]:
     """Remove the inner frames that fewer samples than a bound share.
 
@@ -399,13 +400,7 @@ def without_rare(
     return joined, old.take(order), number.take(order)
 
 
-def _shared(
-    node: NDArray[np.int64],
-    leaf: NDArray[np.int64],
-    count: NDArray[np.int64],
-    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
-    least: int,
-) -> NDArray[np.int64]:
+def _shared(node: I64, leaf: I64, count: I64, tree: tuple[I64, I64], least: int) -> I64:
     """Return i64[s]: the innermost frame that enough samples of one leaf share, -1 for none.
 
     `tree` has the row of each frame's caller, -1 for none, and the number of its callers.
@@ -428,7 +423,7 @@ def _shared(
     return above
 
 
-def _new_frames(frames: Columns, functions: Numbers, pairs: NDArray[np.int64]) -> Columns:
+def _new_frames(frames: Columns, functions: Numbers, pairs: I64) -> Columns:
     """Return the columns of frames that represent a leaf below a frame."""
     above, leaf = pairs
     outside = np.append(frames["stack"], _NONE).take(above)
@@ -448,7 +443,7 @@ def _new_frames(frames: Columns, functions: Numbers, pairs: NDArray[np.int64]) -
     }
 
 
-def _with_callers(rows: NDArray[np.int64], caller: NDArray[np.int64]) -> NDArray[np.int64]:
+def _with_callers(rows: I64, caller: I64) -> I64:
     """Return rows and the rows of all their callers, ascending."""
     is_used = np.zeros(len(caller), np.bool_)
     while len(rows):

@@ -21,12 +21,7 @@ from prospect.figures.modes import (
     MODE_OTHER,
     MODE_USER,
 )
-from prospect.figures.sample_filter import (
-    DEPENDENT_KINDS,
-    SHARED_LIBRARY,
-    Condition,
-    event_name,
-)
+from prospect.figures.sample_filter import DEPENDENT_KINDS, SHARED_LIBRARY, Condition, event_name
 from prospect.profile.model import (
     CPUMODE_KERNEL,
     CPUMODE_USER,

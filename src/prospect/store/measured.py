@@ -14,8 +14,7 @@ from prospect.store.file_schema import WHOLE_WINDOW
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64
     from prospect.store.file_schema import Head
     from prospect.store.segment_reading import Part
     from prospect.store.tables import Queries
@@ -51,9 +50,9 @@ class Measured(NamedTuple):
     middle_us: int
     hosts: int
     cpus: int
-    cpu: NDArray[np.int32]
-    lost: NDArray[np.int64]
-    throttled: NDArray[np.int64]
+    cpu: I32
+    lost: I64
+    throttled: I64
     due: int
     seen: int
     remarks: list[str]
@@ -159,7 +158,7 @@ def share_remarks(heads: Sequence[Head]) -> list[str]:
     return [sentence]
 
 
-def _accounting(sums: NDArray[np.int64]) -> list[str]:
+def _accounting(sums: I64) -> list[str]:
     """Return a sentence with the counts of all ticks that the clocks should have had."""
     lost, throttled, expected, recorded, idle, missing = sums.tolist()
     if not expected:

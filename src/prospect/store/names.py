@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U8, U64
     from prospect.store.tables import Queries
 
     Columns = dict[str, NDArray[Any]]
-    Index = NDArray[np.int32]
+    Index = I32
 
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
@@ -92,9 +93,7 @@ def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
     return Names(objects, functions, locations, table, location[:count], stack_of_row)
 
 
-def _functions(
-    engine: Queries, numbers: NDArray[np.uint64]
-) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64], Index]:
+def _functions(engine: Queries, numbers: U64) -> tuple[ObjectTable, FunctionTable, U64, Index]:
     """Return objects, functions by name, the distinct numbers, and the row of each."""
     wanted = np.unique(numbers)
     engine.register("wanted_functions", {"wanted": wanted})
@@ -139,13 +138,13 @@ def _functions(
     return objects, functions, wanted, row.astype(np.int32)
 
 
-def _known_sources(source: NDArray[Any]) -> NDArray[np.uint8]:
+def _known_sources(source: NDArray[Any]) -> U8:
     """Return the sources; unknown ones become NO_COVER."""
     known = np.isin(source, [int(one) for one in NameSource])
     return np.where(known, source, np.uint8(NameSource.NO_COVER)).astype(np.uint8)
 
 
-def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
+def _with_nameless(found: Columns, missing: U64) -> Columns:
     """Add rows for functions whose names are lost, in the order of the numbers."""
     count = len(missing)
     more: Columns = {
@@ -163,7 +162,7 @@ def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
     return {name: column.take(order) for name, column in joined.items()}
 
 
-def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
+def _frames(engine: Queries, numbers: U64) -> Columns | None:
     """Return the frames of stacks and all their callers, callers first."""
     engine.register("wanted_stacks", {"wanted": np.unique(numbers[numbers != 0])})
     engine.keep("kept_stacks", "SELECT * FROM stacks")
@@ -180,9 +179,7 @@ def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
     return {name: found[name].take(order) for name in _FRAMES}
 
 
-def _stack_table(
-    frames: Columns, location: Index, wanted: NDArray[np.uint64]
-) -> tuple[StackTable, Index]:
+def _stack_table(frames: Columns, location: Index, wanted: U64) -> tuple[StackTable, Index]:
     row_of = row_finder(frames["stack"])
     caller = row_of(frames["caller"]).astype(np.int32)
     # In the order of depth a caller precedes its callee. Anything else is damage.
@@ -200,12 +197,12 @@ def _stack_table(
     return table, row_of(wanted).astype(np.int32)
 
 
-def row_finder(numbers: NDArray[np.uint64]) -> Callable[[NDArray[np.uint64]], NDArray[np.int64]]:
+def row_finder(numbers: U64) -> Callable[[U64], I64]:
     """Return a function that finds the rows of numbers in this column, -1 for none."""
     order = np.argsort(numbers, kind="stable")
     ascending = numbers.take(order)
 
-    def rows_of(wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def rows_of(wanted: U64) -> I64:
         if not len(ascending):
             return np.full(len(wanted), -1, np.int64)
         at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
@@ -214,7 +211,7 @@ def row_finder(numbers: NDArray[np.uint64]) -> Callable[[NDArray[np.uint64]], ND
     return rows_of
 
 
-def first_of_each(functions: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+def first_of_each(functions: Mapping[str, NDArray[Any]]) -> I64:
     """Return i64[f]: the first row of the same function, for each row."""
     kind = functions["object_kind"]
     first = np.arange(len(kind), dtype=np.int64)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32
     from prospect.store.directory import StoreDirectory
     from prospect.store.segment_reading import Part
     from prospect.store.specification import Specification
@@ -176,7 +177,7 @@ def _run(store: StoreDirectory, part: Part, accounting: Measured) -> RunInfo:
     )
 
 
-def _host_hours(part: Part, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
+def _host_hours(part: Part, rows: dict[str, NDArray[Any]]) -> I32:
     """Return the number of each row's host and hour, i32; -1 if the host represents only itself."""
     heads = zip(part.hosts, part.heads, strict=True)
     of_others = {host for host, head in heads if head.host_share < 1}
@@ -186,14 +187,14 @@ def _host_hours(part: Part, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
     return np.array(found, np.int32)
 
 
-def _numbered(texts: NDArray[Any]) -> tuple[NDArray[np.int32], list[str]]:
+def _numbered(texts: NDArray[Any]) -> tuple[I32, list[str]]:
     """Return the index of each text, and the distinct texts."""
     number: dict[str, int] = {}
     rows = [number.setdefault(text, len(number)) for text in texts.tolist()]
     return np.array(rows, np.int32), list(number)
 
 
-def _processes(rows: dict[str, NDArray[Any]]) -> tuple[ProcessTable, NDArray[np.int32]]:
+def _processes(rows: dict[str, NDArray[Any]]) -> tuple[ProcessTable, I32]:
     number: dict[tuple[Any, ...], int] = {}
     columns = (rows[name].tolist() for name in ("process", "kind", "pid", "start", "service"))
     index = [number.setdefault(key, len(number)) for key in zip(*columns, strict=True)]
@@ -222,7 +223,7 @@ def _processes(rows: dict[str, NDArray[Any]]) -> tuple[ProcessTable, NDArray[np.
     return table, np.array(index, np.int32)
 
 
-def _entry_reasons(rows: dict[str, NDArray[Any]]) -> tuple[EntryReasonTable, NDArray[np.int32]]:
+def _entry_reasons(rows: dict[str, NDArray[Any]]) -> tuple[EntryReasonTable, I32]:
     number: dict[tuple[int, str], int] = {(ENTRY_REASON_NONE, ""): 0}
     keys = zip(rows["cause_kind"].tolist(), rows["cause"].tolist(), strict=True)
     index = [number.setdefault(key, len(number)) for key in keys]

@@ -28,8 +28,7 @@ from prospect.store.specification import ALWAYS
 if TYPE_CHECKING:
     from typing import Any
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import Bools
     from prospect.figures.sample_filter import Condition
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.run_info import RunInfo
@@ -107,7 +106,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     )
 
 
-def _busy(samples: StackSamples, in_time: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:
+def _busy(samples: StackSamples, in_time: Bools) -> tuple[tuple[int, int], ...]:
     """Return the samples and periods of busy CPUs, by event: see `RunInfo.busy`."""
     profile, hit_index = samples.profile, samples.hit_index
     chosen = in_time & ~idle_hits(profile).take(hit_index)
@@ -118,7 +117,7 @@ def _busy(samples: StackSamples, in_time: NDArray[np.bool_]) -> tuple[tuple[int,
     return tuple(zip(count.tolist(), period.tolist(), strict=True))
 
 
-def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:
+def _in_time(samples: StackSamples, chosen: Specification) -> Bools:
     if chosen.since_us == -ALWAYS and chosen.until_us == ALWAYS:
         return np.ones(len(samples), np.bool_)
     run = samples.profile.run
@@ -126,7 +125,7 @@ def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:
         raise UsageError(f"{run.origin}: has no times of samples, which since: needs")
     began_us = round(run.started_at / _US)
     at_us = samples.time_ns.astype(np.int64) // _NS_PER_US + began_us
-    passes: NDArray[np.bool_] = (at_us >= chosen.since_us) & (at_us < chosen.until_us)
+    passes: Bools = (at_us >= chosen.since_us) & (at_us < chosen.until_us)
     return passes
 
 

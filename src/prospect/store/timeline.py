@@ -65,10 +65,7 @@ class Timeline(NamedTuple):
 
 
 def timeline(
-    store: StoreDirectory,
-    chosen: Specification,
-    most: int,
-    make_engine: EngineMaker = local_engine,
+    store: StoreDirectory, chosen: Specification, most: int, make_engine: EngineMaker = local_engine
 ) -> Timeline:
     """Compute a store over time, in about `most` steps.
 

@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U8, U64
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.store.engine import Columns
 
-    Numbers = NDArray[np.uint64]
+    Numbers = U64
 
 
 _US = 1000  # nanoseconds
@@ -221,7 +222,7 @@ def _sample_columns(
     }
 
 
-def _row_numbers(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _row_numbers(keys: Sequence[NDArray[Any]]) -> tuple[I64, I64]:
     """Number rows by their keys: i64[n] the number of each, i64[g] the first row of each."""
     number = np.zeros(len(keys[0]), np.int64)
     first = np.empty(0, np.int64)
@@ -235,7 +236,7 @@ def _row_numbers(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArr
     return number, first
 
 
-def _process_kinds(profile: CompleteProfile) -> NDArray[np.uint8]:
+def _process_kinds(profile: CompleteProfile) -> U8:
     processes = profile.processes
     kind = np.where(processes.is_kernel_thread, KIND_KERNEL_THREAD, KIND_ORDINARY)
     return np.where(processes.is_recorder, KIND_RECORDER, kind).astype(np.uint8)
@@ -243,7 +244,7 @@ def _process_kinds(profile: CompleteProfile) -> NDArray[np.uint8]:
 
 def _process_groups(
     profile: CompleteProfile, separate: Collection[str], services: Mapping[int, str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[I64, I64]:
     """Return i64[p] the group of each process in the store, and i64[g] a process of each group."""
     processes = profile.processes
     is_apart = PROCESS in separate or THREAD in separate

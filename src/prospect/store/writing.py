@@ -18,8 +18,7 @@ from prospect.store.store_limits import MOST_KNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns, Engine
     from prospect.store.file_schema import Head
@@ -116,7 +115,7 @@ class Known(NamedTuple):
     """Numbers of functions and stacks, u64 ascending, that files of a directory already have."""
 
     directory: str
-    numbers: dict[str, NDArray[np.uint64]]
+    numbers: dict[str, U64]
 
 
 def without_known(

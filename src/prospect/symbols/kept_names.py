@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, U64
     from prospect.elf.image import ElfImage
     from prospect.symbols.kernel.kernel_listings import KernelPlaces
     from prospect.symbols.kernel.kernel_names import KernelNames
@@ -43,8 +44,8 @@ def _is_never_late() -> bool:
 class _Known(Record):
     """Resolved addresses of an object: `asked` u64[n] ascending, and i64[n] `row` of `answer`."""
 
-    asked: NDArray[np.uint64]
-    row: NDArray[np.int64]
+    asked: U64
+    row: I64
     answer: Resolution
 
 
@@ -128,9 +129,7 @@ class CachingSymbolizer(Symbolizer):
         self._put_off: set[ObjectKey] = set()
         self.images = CachingImages(kept, options)
 
-    def resolve(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def resolve(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         """Name addresses as `Symbolizer` does."""
         if key.kind not in {KIND_ELF, KIND_VDSO}:
             return super().resolve(key, pids, address)
@@ -153,9 +152,7 @@ class CachingSymbolizer(Symbolizer):
         names = at_rows(known.answer.named, known.row.take(place))
         return replace(known.answer, named=without_unused(names))
 
-    def _resolve_kernel(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def _resolve_kernel(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         if self._kernel is None:
             self._kept.modules = loaded_modules(self._places)
         found = super()._resolve_kernel(key, pids, address)
@@ -243,12 +240,12 @@ def _without_file(image: ElfImage, table: SymbolTable) -> tuple[ElfImage, Symbol
     return image.without_contents(), table
 
 
-def _places(asked: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[np.intp]:
+def _places(asked: U64, address: U64) -> NDArray[np.intp]:
     """Return the place of each address, or where to insert it: the last place at most."""
     return np.minimum(np.searchsorted(asked, address), len(asked) - 1)
 
 
-def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resolution) -> _Known:
+def _with_answer(known: _Known | None, new: U64, answer: Resolution) -> _Known:
     if known is not None:
         names = concatenated([known.answer.named, answer.named])
         by_row = np.empty(len(known.asked), np.uint64)

@@ -16,8 +16,7 @@ from prospect.symbols.demangling.demangle import LazyNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.profile.naming import NameSource
     from prospect.symbols.table import SymbolTable
 
@@ -42,7 +41,7 @@ class Resolution(Record):
     part_kinds: dict[str, int] = field(default_factory=dict)
 
 
-def nameless(address: NDArray[np.uint64], reason: NameSource) -> NamedAddresses:
+def nameless(address: U64, reason: NameSource) -> NamedAddresses:
     """Return addresses u64[n] that all lack a name for the same reason."""
     return NamedAddresses(
         address=address,
@@ -61,8 +60,8 @@ def nameless(address: NDArray[np.uint64], reason: NameSource) -> NamedAddresses:
 
 def named(
     table: SymbolTable,
-    row: NDArray[np.int32],
-    address: NDArray[np.uint64],
+    row: I32,
+    address: U64,
     uncovered: NameSource,
     object_path: str | Callable[[int], str],
 ) -> NamedAddresses:
@@ -114,9 +113,7 @@ def _each(late: LazyNames, names: list[list[bytes]]) -> list[tuple[str, ...]]:
     return [tuple(itertools.islice(flat, len(several))) for several in names]
 
 
-def joined(
-    first: NamedAddresses, second: NamedAddresses, is_second: NDArray[np.bool_]
-) -> NamedAddresses:
+def joined(first: NamedAddresses, second: NamedAddresses, is_second: Bools) -> NamedAddresses:
     """Merge the names of two parts of one object's addresses.
 
     `is_second` bool[n] is True for the addresses of `second`, each part in its order.
@@ -149,7 +146,7 @@ def concatenated(parts: Sequence[NamedAddresses]) -> NamedAddresses:
     )
 
 
-def at_rows(named: NamedAddresses, rows: NDArray[np.int64]) -> NamedAddresses:
+def at_rows(named: NamedAddresses, rows: I64) -> NamedAddresses:
     """Return the names at these rows of addresses, with all functions."""
     return replace(
         named,

@@ -32,11 +32,10 @@ from prospect.symbols.table import build_symbol_table
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.symbols.table import SymbolTable
 
-    Numbers = NDArray[np.int64]
+    Numbers = I64
 
 
 _PREFIXES = [f"[{name}] ".encode() for name in KIND_NAMES]
@@ -74,9 +73,7 @@ class RuntimeFunction(NamedTuple):
         return _PREFIXES[self.kind] + self.file.encode("utf-8", "surrogatepass")
 
 
-def place_functions(
-    functions: Iterable[RuntimeFunction],
-) -> tuple[list[RuntimeFunction], NDArray[np.uint64]]:
+def place_functions(functions: Iterable[RuntimeFunction]) -> tuple[list[RuntimeFunction], U64]:
     """Return distinct functions in the order of their addresses, and u64[k] their addresses."""
     place: dict[int, RuntimeFunction] = {}
     for one in sorted(functions):
@@ -103,8 +100,8 @@ class RuntimeCode(Record, eq=False):
     """
 
     functions: list[RuntimeFunction]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
+    start: U64
+    end: U64
 
     @cached_property
     def objects(self) -> list[tuple[bytes, int]]:
@@ -112,7 +109,7 @@ class RuntimeCode(Record, eq=False):
         return list(dict.fromkeys((one.key_path, one.kind) for one in self.functions))
 
     @cached_property
-    def object_of(self) -> NDArray[np.int64]:
+    def object_of(self) -> I64:
         """i64[k] row of `objects`."""
         rows = {path: row for row, (path, _) in enumerate(self.objects)}
         return np.array([rows[function.key_path] for function in self.functions], np.int64)
@@ -126,7 +123,7 @@ class RuntimeCode(Record, eq=False):
             rows[paths[file]].append(row)
         return rows
 
-    def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def covers(self, address: U64) -> Bools:
         """Return bool[n] whether each address u64[n] of a process is in a function."""
         covered = (address >= RUNTIME_BASE) & (address < RUNTIME_END)
         inside = address[covered] - RUNTIME_BASE
@@ -134,11 +131,11 @@ class RuntimeCode(Record, eq=False):
         covered[covered] = (row >= 0) & (inside < self.end.take(row, mode="clip"))
         return covered
 
-    def row_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def row_of(self, address: U64) -> I64:
         """Return i64[n] row of the function at each address u64[n], which must be in one."""
         return np.searchsorted(self.start, address, side="right") - 1
 
-    def lines_of(self, address: NDArray[np.uint64]) -> list[tuple[str, int]]:
+    def lines_of(self, address: U64) -> list[tuple[str, int]]:
         """Return file and line of each address; line 0 if it is not known."""
         found = []
         row = self.row_of(address)
@@ -148,7 +145,7 @@ class RuntimeCode(Record, eq=False):
             found.append((function.file, function.first + offset - 1 if offset else 0))
         return found
 
-    def resolve(self, path: bytes, kind: int, address: NDArray[np.uint64]) -> Resolution:
+    def resolve(self, path: bytes, kind: int, address: U64) -> Resolution:
         """Name addresses in an object, by its key's path, with the names in the recording."""
         source = NameSource.PYTHON if kind == KIND_PYTHON else NameSource.RUNTIME
         shown = path.removeprefix(_PREFIXES[kind]).decode("utf-8", "surrogatepass")
@@ -251,7 +248,7 @@ def _packed(column: Numbers) -> array[int]:
     return found
 
 
-def _lines_of(minor: int, first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
+def _lines_of(minor: int, first: int, table: U8) -> tuple[Numbers, Numbers]:
     """Return the rising ends of pieces, in bytes of code, and the line of each."""
     if minor >= _LOCATIONS_SINCE:
         ends, lines = _locations(first, table)
@@ -261,7 +258,7 @@ def _lines_of(minor: int, first: int, table: NDArray[np.uint8]) -> tuple[Numbers
     return ends, np.where((lines > 0) & (lines < _MOST_LINE), lines, 0)
 
 
-def _locations(first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
+def _locations(first: int, table: U8) -> tuple[Numbers, Numbers]:
     start = np.flatnonzero(table & _ENTRY)
     head = table.take(start).astype(np.int64)
     code = head >> 3 & 15
@@ -272,7 +269,7 @@ def _locations(first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
     return 2 * np.cumsum((head & 7) + 1), lines
 
 
-def _signed(table: NDArray[np.uint8], at: Numbers) -> Numbers:
+def _signed(table: U8, at: Numbers) -> Numbers:
     """Read numbers of 6 bits a byte, the lowest first, until a byte without 0x40."""
     value = np.zeros(len(at), np.int64)
     goes_on = np.ones(len(at), np.bool_)

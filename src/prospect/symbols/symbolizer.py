@@ -53,8 +53,7 @@ from prospect.symbols.table_cache import FileIdentity, SymbolCache, cache_key, k
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64, Bools
     from prospect.elf.image import ElfImage
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.images.image_files import DebugImage, FoundImage
@@ -156,9 +155,7 @@ class Symbolizer:
             self._note(f"{_shown(key.path)} was not used for {use}: {note}.")
         return not left_out
 
-    def resolve(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def resolve(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         """Name the addresses of one object.
 
         Args:
@@ -183,9 +180,7 @@ class Symbolizer:
         """Return the code that a JIT described for an object, None if there is none."""
         return self._options.jit_code.get(key.path)
 
-    def are_trampolines(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> NDArray[np.bool_]:
+    def are_trampolines(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Bools:
         """Return bool[n] which addresses of JIT code are in CPython's trampolines, by their names.
 
         The arguments are those of `resolve`.
@@ -199,7 +194,7 @@ class Symbolizer:
         self,
         key: ObjectKey,
         pids: Sequence[int],  # noqa: ARG002 - as all of `resolve`
-        address: NDArray[np.uint64],
+        address: U64,
     ) -> Resolution:
         names = self._kernel
         if names is None:
@@ -211,9 +206,7 @@ class Symbolizer:
         found = name_kernel(_shown(key.path), names, self._loaded, address)
         return replace(found, kind=key.kind)
 
-    def _resolve_image(
-        self, key: ObjectKey, pids: Sequence[int], offset: NDArray[np.uint64]
-    ) -> Resolution:
+    def _resolve_image(self, key: ObjectKey, pids: Sequence[int], offset: U64) -> Resolution:
         path = _shown(key.path)
         loaded = self._load_image(key, pids)
         unfetched = self._unfetched.get(key, "")
@@ -279,9 +272,7 @@ class Symbolizer:
             return Missing(NameSource.NO_MATCH, note)
         return image
 
-    def _resolve_vdso(
-        self, key: ObjectKey, pids: Sequence[int], offset: NDArray[np.uint64]
-    ) -> Resolution:
+    def _resolve_vdso(self, key: ObjectKey, pids: Sequence[int], offset: U64) -> Resolution:
         path = _shown(key.path)
         if key.path == VSYSCALL:
             table = vsyscall_table()
@@ -297,9 +288,7 @@ class Symbolizer:
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
 
-    def _resolve_jit(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def _resolve_jit(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         """Name code of a JIT by the jitdump file that describes it, else by map files."""
         code = self.jit_code(key)
         if code is None:
@@ -308,9 +297,7 @@ class Symbolizer:
         names = named(code.table, row, address, NameSource.NO_COVER, code.shown)
         return Resolution(names, code.shown, KIND_JIT)
 
-    def _resolve_anonymous(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def _resolve_anonymous(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         path = _shown(key.path)
         notes = []
         for pid in pids:
@@ -328,9 +315,7 @@ class Symbolizer:
         note = notes[0][1] if notes else ""
         return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
 
-    def _resolve_runtime(
-        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
-    ) -> Resolution:
+    def _resolve_runtime(self, key: ObjectKey, pids: Sequence[int], address: U64) -> Resolution:
         if self._options.runtimes is None:
             return self._resolve_unmapped(key, pids, address)
         return self._options.runtimes.resolve(key.path, key.kind, address)
@@ -339,7 +324,7 @@ class Symbolizer:
         self,
         key: ObjectKey,
         pids: Sequence[int],  # noqa: ARG002 - as all of `resolve`
-        address: NDArray[np.uint64],
+        address: U64,
     ) -> Resolution:
         path = _shown(key.path)
         reason = NameSource.NO_MAPPING
@@ -373,9 +358,7 @@ class Symbolizer:
 
 
 def _read(
-    image: ElfImage,
-    debug_image: ElfImage | None = None,
-    source: NameSource = NameSource.DEBUG_FILE,
+    image: ElfImage, debug_image: ElfImage | None = None, source: NameSource = NameSource.DEBUG_FILE
 ) -> SymbolTable:
     from prospect.symbols.images.image_symbols import read_symbol_table  # noqa: PLC0415 - the cache has most tables
 
@@ -387,7 +370,7 @@ def _lacks_symbols(found: FoundImage) -> bool:
 
 
 def _of_image(
-    loaded: tuple[ElfImage, SymbolTable], key: ObjectKey, path: str, offset: NDArray[np.uint64]
+    loaded: tuple[ElfImage, SymbolTable], key: ObjectKey, path: str, offset: U64
 ) -> Resolution:
     image, table = loaded
     svma = image.svma_of_offset(offset)

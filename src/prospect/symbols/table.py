@@ -24,7 +24,7 @@ from prospect.symbols.symbols_limits import LONGEST_NAME_BYTES, MOST_ALIASES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
 
 _FULL_SOURCES = np.array(
     [
@@ -60,24 +60,24 @@ class SymbolTable(Record, eq=False):
         fn_count: i64[s] number of functions in the bracket. None without such rows.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    name_start: NDArray[np.int64]
-    name_length: NDArray[np.int64] | None
-    is_global: NDArray[np.bool_]
-    source: NDArray[np.uint8]
-    alias_row: NDArray[np.int64]
-    alias_name_start: NDArray[np.int64]
-    alias_name_length: NDArray[np.int64] | None
+    start: U64
+    end: U64
+    name_start: I64
+    name_length: I64 | None
+    is_global: Bools
+    source: U8
+    alias_row: I64
+    alias_name_start: I64
+    alias_name_length: I64 | None
     strings: bytes | memoryview
-    next_name_start: NDArray[np.int64] | None = None
-    fn_number: NDArray[np.int64] | None = None
-    fn_count: NDArray[np.int64] | None = None
+    next_name_start: I64 | None = None
+    fn_number: I64 | None = None
+    fn_count: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def lookup(self, address: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def lookup(self, address: U64) -> I32:
         """Find the symbol that covers each address u64[n]; of several, the one that starts last.
 
         Returns:
@@ -138,7 +138,7 @@ class SymbolTable(Record, eq=False):
         return bool((self.end[:-1] > self.start[1:]).any())
 
     @cached_property
-    def _reach(self) -> list[NDArray[np.uint64]]:
+    def _reach(self) -> list[U64]:
         """Return the greatest `end` of every aligned block of 1, 2, 4, … rows, a column a size."""
         levels = [_even(self.end)]
         while len(levels[-1]) > 2:
@@ -146,7 +146,7 @@ class SymbolTable(Record, eq=False):
             levels.append(_even(np.maximum(pairs[:, 0], pairs[:, 1])))
         return levels
 
-    def _enclosing(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _enclosing(self, row: I64, address: U64) -> I64:
         """Find the last row before `row` whose end is above the address, -1 if none.
 
         All addresses climb the blocks of `_reach` in lock-step until one to the left reaches far
@@ -170,14 +170,14 @@ class SymbolTable(Record, eq=False):
 def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keyword
     *,
     strings: bytes | memoryview,
-    start: NDArray[np.uint64],
-    end: NDArray[np.uint64],
-    limit: NDArray[np.uint64],
-    name_start: NDArray[np.int64],
-    is_global: NDArray[np.bool_],
-    source: NDArray[np.uint8],
-    name_length: NDArray[np.int64] | None = None,
-    rank: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+    start: U64,
+    end: U64,
+    limit: U64,
+    name_start: I64,
+    is_global: Bools,
+    source: U8,
+    name_length: I64 | None = None,
+    rank: Callable[[I64], I64] | None = None,
 ) -> SymbolTable:
     """Sort rows into a table; of several at one address the best is the symbol, the rest aliases.
 
@@ -224,10 +224,8 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
 
 
 def _in_order_of_address(
-    start: NDArray[np.uint64],
-    rows: NDArray[np.int64],
-    rank: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    start: U64, rows: I64, rank: Callable[[I64], I64] | None
+) -> tuple[I64, Bools]:
     """Sort rows by address, then rank; return them, and which are the first of their address."""
     address = start.take(rows)
     # Less the lowest address, as `ascending` is faster for small keys.
@@ -243,16 +241,13 @@ def _in_order_of_address(
     return order, is_first
 
 
-def _even(column: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _even(column: U64) -> U64:
     """Pad a column to an even number of rows."""
     return np.append(column, np.uint64(0)) if len(column) % 2 else column
 
 
 def _cut_names(
-    strings: bytes | memoryview,
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int64] | None,
-    rows: NDArray[np.int64],
+    strings: bytes | memoryview, starts: I64, lengths: I64 | None, rows: I64
 ) -> list[bytes]:
     begins = starts.take(rows).tolist()
     if lengths is not None:
@@ -273,9 +268,7 @@ def _until_nul(strings: bytes | memoryview, begin: int) -> bytes:
     return text
 
 
-def latest_pieces(
-    start: NDArray[np.uint64], end: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+def latest_pieces(start: U64, end: U64) -> tuple[U64, U64, I64]:
     """Cut ranges where later ones cover them.
 
     Args:
@@ -300,13 +293,7 @@ def latest_pieces(
     return bounds.take(first), bounds.take(last), rows.take(owner.take(first))
 
 
-def touches_several(
-    start: NDArray[np.uint64],
-    end: NDArray[np.uint64],
-    number: NDArray[np.int64],
-    piece_start: NDArray[np.uint64],
-    piece_end: NDArray[np.uint64],
-) -> NDArray[np.bool_]:
+def touches_several(start: U64, end: U64, number: I64, piece_start: U64, piece_end: U64) -> Bools:
     """Return bool[p] whether a piece has an address that ranges of several numbers cover.
 
     Args:
@@ -333,9 +320,7 @@ def touches_several(
     return several.take(last) > several.take(first)
 
 
-def _latest_owner(
-    first: NDArray[np.int64], last: NDArray[np.int64], cells: int
-) -> NDArray[np.int64]:
+def _latest_owner(first: I64, last: I64, cells: int) -> I64:
     """Return for each cell the greatest row whose half-open range of cells contains it, -1 if none.
 
     A range is two overlapping blocks of 2**k cells. Rows are entered at their k, and the blocks are

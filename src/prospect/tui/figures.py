@@ -19,8 +19,7 @@ from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools
     from prospect.estimate.errors.design import Design
     from prospect.estimate.turn_account import TurnAccount
     from prospect.live.session import LiveState
@@ -44,9 +43,9 @@ class LiveFigures(Record):
     state: LiveState
     profile: CompleteProfile
     event_index: int
-    mode: NDArray[np.int64]
-    function: NDArray[np.int64]
-    is_shown: NDArray[np.bool_]
+    mode: I64
+    function: I64
+    is_shown: Bools
 
     @cached_property
     def design(self) -> Design:
@@ -68,30 +67,30 @@ class LiveFigures(Record):
         return max(self.profile.run.wall_seconds or self.state.kept_s, 1e-9)
 
     @property
-    def is_followed(self) -> NDArray[np.bool_]:
+    def is_followed(self) -> Bools:
         """Which processes the session follows, bool[p]."""
         return _followed(self.state, self.profile)
 
     @property
-    def is_interrupt(self) -> NDArray[np.bool_]:
+    def is_interrupt(self) -> Bools:
         """Which hits are of interrupts, bool[h]: their process did not cause them."""
-        interrupts: NDArray[np.bool_] = self.mode == MODE_INTERRUPT
+        interrupts: Bools = self.mode == MODE_INTERRUPT
         return interrupts
 
     @property
-    def seconds_by_mode(self) -> NDArray[np.float64]:
+    def seconds_by_mode(self) -> F64:
         """The time of each mode without idle, f64[MODE_COUNT]."""
         shown = self.is_shown
         sums = np.bincount(self.mode[shown], self.seconds[shown], MODE_COUNT)
         return sums.astype(np.float64)
 
     @cached_property
-    def seconds(self) -> NDArray[np.float64]:
+    def seconds(self) -> F64:
         """The time of each hit, f64[h]."""
         return self.design.seconds
 
     @cached_property
-    def recent(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    def recent(self) -> tuple[I64, I64, int]:
         """The hit and the bucket of each sample of the last minute, i64[n], and the first bucket.
 
         Buckets have fixed times, so that a history does not flicker; the one that has not ended is
@@ -111,7 +110,7 @@ class LiveFigures(Record):
         unseen = max(-(-begin // bucket_ns) - first, 0)
         return samples.hit_index.take(at[is_over]).astype(np.int64), bucket[is_over], unseen
 
-    def history(self, row_of_hit: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
+    def history(self, row_of_hit: I32, rows: int) -> I64:
         """Return i64[rows, BUCKETS] hits of the last minute, -1 for what was not seen."""
         hit, bucket, unseen = self.recent
         row = row_of_hit.take(hit).astype(np.int64)
@@ -143,7 +142,7 @@ def live_figures(state: LiveState) -> LiveFigures:
     )
 
 
-def _followed(state: LiveState, profile: CompleteProfile) -> NDArray[np.bool_]:
+def _followed(state: LiveState, profile: CompleteProfile) -> Bools:
     if state.followed:
         return profile.processes.is_descendant
     return np.ones(len(profile.processes), np.bool_)

@@ -34,8 +34,7 @@ from prospect.tui.rows import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, Bools
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.tui.figures import LiveFigures
@@ -55,7 +54,7 @@ class Group(NamedTuple):
         row: gives the row of a number, without figures.
     """
 
-    of_hit: NDArray[np.int64]
+    of_hit: I64
     row: Callable[[int], Row]
 
 
@@ -63,7 +62,7 @@ class _Names(NamedTuple):
     """Distinct names, interrupts after them, and the name of each hit, i64[h]."""
 
     distinct: list[str]
-    number: NDArray[np.int64]
+    number: I64
 
 
 def _with_interrupts(figures: LiveFigures, dimension: str) -> _Names:
@@ -91,7 +90,7 @@ def place_label(path: str) -> str:
     return "kernel" if path == KERNEL_PATH else object_label(path)
 
 
-def functions_of(profile: CompleteProfile, named: Function) -> NDArray[np.int64]:
+def functions_of(profile: CompleteProfile, named: Function) -> I64:
     """Return the rows that a function has in this profile, i64; none if it has no hit here."""
     found = [
         row
@@ -101,7 +100,7 @@ def functions_of(profile: CompleteProfile, named: Function) -> NDArray[np.int64]
     return np.array(found, np.int64)
 
 
-def _by_function(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
+def _by_function(figures: LiveFigures, place: Place, _chosen: Bools) -> Group:
     profile = figures.profile
     names = _with_interrupts(figures, "program")
     functions = max(len(profile.functions), 1)
@@ -123,7 +122,7 @@ def _by_function(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_])
     return Group(names.number * functions + figures.function, row)
 
 
-def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -> Group:
+def _by_process(figures: LiveFigures, place: Place, chosen: Bools) -> Group:
     names = _with_interrupts(figures, "program")
     pids = _pids(figures, chosen)
 
@@ -140,7 +139,7 @@ def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -
     return Group(names.number, row)
 
 
-def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
+def _pids(figures: LiveFigures, chosen: Bools) -> dict[str, str]:
     """Return by name the busiest process, the number of others of that name, and its service."""
     processes = figures.profile.processes
     index = figures.profile.hits.process_index[chosen]
@@ -163,7 +162,7 @@ def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
     }
 
 
-def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
+def _by_thread(figures: LiveFigures, place: Place, _chosen: Bools) -> Group:
     threads = _with_interrupts(figures, "comm")
     names = _with_interrupts(figures, "program")
     owners = len(names.distinct)
@@ -182,7 +181,7 @@ def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -
     return Group(threads.number * owners + names.number, row)
 
 
-def _by_entry_reason(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
+def _by_entry_reason(figures: LiveFigures, place: Place, _chosen: Bools) -> Group:
     """Group kernel time by entry reason; user mode is one row, so that the rows add up."""
     entry_reasons = figures.profile.entry_reasons
     labels = [
@@ -214,7 +213,7 @@ def entry_reason_label(kind: int, name: str) -> str:
     return f"{ENTRY_REASON_KIND_NAMES[kind]} {name}".rstrip()
 
 
-GROUPS: dict[str, Callable[[LiveFigures, Place, NDArray[np.bool_]], Group]] = {
+GROUPS: dict[str, Callable[[LiveFigures, Place, Bools], Group]] = {
     FUNCTIONS: _by_function,
     PROCESSES: _by_process,
     ENTRY_REASONS: _by_entry_reason,
@@ -222,7 +221,7 @@ GROUPS: dict[str, Callable[[LiveFigures, Place, NDArray[np.bool_]], Group]] = {
 }
 
 
-def in_scope(figures: LiveFigures, place: Place) -> NDArray[np.bool_]:
+def in_scope(figures: LiveFigures, place: Place) -> Bools:
     """Return bool[h]: the hits of a place."""
     profile, hits = figures.profile, figures.profile.hits
     chosen = np.ones(len(hits), np.bool_)
@@ -240,19 +239,19 @@ def in_scope(figures: LiveFigures, place: Place) -> NDArray[np.bool_]:
     return chosen
 
 
-def _equal(names: Sequence[str], wanted: str) -> NDArray[np.bool_]:
+def _equal(names: Sequence[str], wanted: str) -> Bools:
     return np.array([name == wanted for name in names], np.bool_)
 
 
-def of_pid(profile: CompleteProfile, words: str) -> NDArray[np.bool_]:
+def of_pid(profile: CompleteProfile, words: str) -> Bools:
     """Return bool[p]: the process whose pid `words` are; none if they are not a number."""
     pid = profile.processes.pid
     number = int(words) if words.isdecimal() and words.isascii() and len(words) <= _DIGITS else -1
-    found: NDArray[np.bool_] = (pid == number) & (pid > 0)
+    found: Bools = (pid == number) & (pid > 0)
     return found
 
 
-def fitting(figures: LiveFigures, page: str, words: str) -> NDArray[np.bool_]:
+def fitting(figures: LiveFigures, page: str, words: str) -> Bools:
     """Return bool[h]: the hits in rows of a page with `words` in a name.
 
     The pid of a process with hits selects that process, not names with these digits.
@@ -263,7 +262,7 @@ def fitting(figures: LiveFigures, page: str, words: str) -> NDArray[np.bool_]:
     if of_number.any():
         return of_number.take(hits.process_index) & ~figures.is_interrupt
 
-    def has(names: Sequence[str]) -> NDArray[np.bool_]:
+    def has(names: Sequence[str]) -> Bools:
         return np.array([words in name.casefold() for name in names], np.bool_)
 
     if page == ENTRY_REASONS:

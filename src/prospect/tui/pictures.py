@@ -44,8 +44,7 @@ from prospect.tui.table_pages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import Bools
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.report.waiting import BlockedStack
@@ -346,7 +345,7 @@ _SORT_KEYS: dict[str, Callable[[Row], tuple[object, ...]]] = {
 
 
 def _waiting_rows(
-    profile: CompleteProfile, threads: ThreadTimes, place: Place, chosen: NDArray[np.bool_]
+    profile: CompleteProfile, threads: ThreadTimes, place: Place, chosen: Bools
 ) -> list[Row]:
     """Return a row for each name of threads of the `chosen` processes, bool[p + 1]."""
     members: dict[Name, list[int]] = {}
@@ -374,7 +373,7 @@ def _waiting_rows(
     return found
 
 
-def _followed(figures: LiveFigures) -> NDArray[np.bool_]:
+def _followed(figures: LiveFigures) -> Bools:
     """Return whether processes are followed, bool[p + 1]; the last one is an unknown process."""
     return np.append(figures.is_followed, not figures.state.followed)
 

@@ -56,8 +56,7 @@ from prospect.tui.rows import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.estimate.breakdown import Breakdown
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.optional_tables import CodeTable
@@ -152,9 +151,7 @@ def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
     )
 
 
-def _shown(
-    group: Group, every: Breakdown, history: NDArray[np.int64], view: View
-) -> tuple[NDArray[np.int64], list[Row]]:
+def _shown(group: Group, every: Breakdown, history: I64, view: View) -> tuple[I64, list[Row]]:
     """Return the numbers of the rows that are shown, in order, and these rows without figures."""
     heaviest = np.arange(len(every))
     if view.order == BY_RECENT:
@@ -170,7 +167,7 @@ def _shown(
 
 
 def _with_figures(
-    figures: LiveFigures, rows: list[Row], table: Breakdown, history: NDArray[np.int64]
+    figures: LiveFigures, rows: list[Row], table: Breakdown, history: I64
 ) -> tuple[Row, ...]:
     """Give rows their times and error bars."""
     design = figures.design

@@ -24,12 +24,7 @@ from prospect.assembly.assembly_limits import (
 from prospect.assembly.placing.placement import KERNEL_KEY
 from prospect.columns.sorting import distinct
 from prospect.disasm.code_image import Piece, code_at, target_of, target_of_machine
-from prospect.disasm.decoders import (
-    Instructions,
-    disassemble,
-    from_rows,
-    with_flow_of,
-)
+from prospect.disasm.decoders import Instructions, disassemble, from_rows, with_flow_of
 from prospect.disasm.gdb import NO_GDB, disassemble_by_gdb, gdb_path
 from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.errors import UsageError
@@ -58,6 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.columns.array_types import I32, I64, U64
     from prospect.elf.image import ElfImage
     from prospect.figures.report.disassembly_choice import DisassemblyChoice
     from prospect.options import Disassembler
@@ -88,7 +84,7 @@ class CodeChoice(Record):
         with_lines: whether to find source lines too.
     """
 
-    choose: Callable[[Profile], NDArray[np.int64]]
+    choose: Callable[[Profile], I64]
     disassembler: DisassemblerOptions = field(default_factory=DisassemblerOptions)
     with_lines: bool = True
 
@@ -108,7 +104,7 @@ def code_of_report(
     if options.gdb_processes < 1:
         raise UsageError(f"gdb_processes is at least 1, not {options.gdb_processes!r}")
 
-    def choose(profile: Profile) -> NDArray[np.int64]:
+    def choose(profile: Profile) -> I64:
         if report is not None:
             return disassembled_functions(profile, report)
         hit = profile.hits.location_index[profile.hits.location_index >= 0]
@@ -156,7 +152,7 @@ def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoic
     )
 
 
-def _hits(profile: Profile, functions: NDArray[np.int64]) -> list[NDArray[np.uint64]]:
+def _hits(profile: Profile, functions: I64) -> list[U64]:
     """Return the addresses of each function's hits."""
     locations = profile.locations
     order = np.argsort(locations.function_index, kind="stable")
@@ -170,10 +166,7 @@ def _hits(profile: Profile, functions: NDArray[np.int64]) -> list[NDArray[np.uin
 
 
 def _target_names(
-    profile: Profile,
-    recorded: RecordedObjects,
-    object_of: NDArray[np.int32],
-    target: NDArray[np.uint64],
+    profile: Profile, recorded: RecordedObjects, object_of: I32, target: U64
 ) -> list[str]:
     """Name the targets as function and offset: ``memcpy``, ``memcpy+16``."""
     names = np.full(len(target), "", object)
@@ -186,12 +179,7 @@ def _target_names(
     return names.tolist()
 
 
-def _named(
-    profile: Profile,
-    recorded: RecordedObjects,
-    row: int,
-    address: NDArray[np.uint64],
-) -> Sequence[str]:
+def _named(profile: Profile, recorded: RecordedObjects, row: int, address: U64) -> Sequence[str]:
     if profile.objects.kind[row] in KERNEL_KINDS:
         found = recorded.symbolizer.resolve(KERNEL_KEY, (), address)
     elif recorded.jit_code(row):
@@ -214,9 +202,7 @@ def _named(
     return texts
 
 
-def _lines(
-    recorded: RecordedObjects, object_of: NDArray[np.int32], address: NDArray[np.uint64]
-) -> LineTable:
+def _lines(recorded: RecordedObjects, object_of: I32, address: U64) -> LineTable:
     pieces = []
     notes: dict[int, str] = {}
     for row in distinct(object_of).tolist():
@@ -350,7 +336,7 @@ class Function(NamedTuple):
 
     code: Piece | str
     object_row: int
-    hits: NDArray[np.uint64]
+    hits: U64
 
 
 def decode_functions(
@@ -389,7 +375,7 @@ def decode_functions(
 def _chosen(
     ours: Instructions | str,
     answer: list[tuple[int, int, str, int, int]] | str,
-    hits: NDArray[np.uint64],
+    hits: U64,
     disassembler: Disassembler,
 ) -> Instructions | str:
     """Choose between the instructions of a library and those of GDB."""
@@ -405,7 +391,7 @@ def _chosen(
     return with_flow_of(theirs, ours)
 
 
-def _unknown(found: Instructions, hits: NDArray[np.uint64]) -> int:
+def _unknown(found: Instructions, hits: U64) -> int:
     """Return the number of hit addresses that are no instruction."""
     if not len(found):
         return len(hits)

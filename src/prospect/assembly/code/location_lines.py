@@ -18,20 +18,15 @@ from prospect.lines.symcache import line_table_of, no_frames, select_frames
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, SOURCE_KINDS
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.debug_files import has_debug_info
-from prospect.symbols.images.image_files import (
-    debug_files,
-    downloaded_debug_files,
-    same_build_id,
-)
+from prospect.symbols.images.image_files import debug_files, downloaded_debug_files, same_build_id
 from prospect.symbols.images.recorded_images import identity_of
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
@@ -51,15 +46,15 @@ class _Wanted(NamedTuple):
     """Locations of one object row: i64[n] rows of the profile's, and u64[n] SVMAs in its image."""
 
     row: int
-    hit: NDArray[np.int64]
+    hit: I64
     found: FoundImage
-    address: NDArray[np.uint64]
+    address: U64
 
 
 class _Found(NamedTuple):
     """Lines found so far, and the notes and times of `LineTable` by object row."""
 
-    pieces: list[tuple[NDArray[np.int64], Frames]]
+    pieces: list[tuple[I64, Frames]]
     notes: dict[int, str]
     built_ns: dict[int, int]
 
@@ -91,7 +86,7 @@ def _has_own_lines(image: ElfImage) -> bool:
 
 
 def describe_lines(
-    profile: Profile, recorded: RecordedObjects, chosen: NDArray[np.bool_] | None = None
+    profile: Profile, recorded: RecordedObjects, chosen: Bools | None = None
 ) -> LineTable:
     """Find the source lines of a profile's locations, through inlined functions.
 
@@ -142,15 +137,15 @@ def _look_up(
             lines.built_ns[one.row] = one.found.file.modified_ns
 
 
-def _add(lines: _Found, row: int, hit: NDArray[np.int64], frames: Frames, note: str) -> None:
+def _add(lines: _Found, row: int, hit: I64, frames: Frames, note: str) -> None:
     lines.pieces.append((hit, frames))
     if note:
         lines.notes[row] = note
 
 
 def _locations_of(
-    profile: Profile, recorded: RecordedObjects, chosen: NDArray[np.bool_] | None
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    profile: Profile, recorded: RecordedObjects, chosen: Bools | None
+) -> Iterator[tuple[int, I64]]:
     """Yield each object row with its chosen locations, if it has any."""
     object_of = profile.functions.object_index.take(profile.locations.function_index)
     order = np.argsort(object_of, kind="stable")
@@ -163,9 +158,7 @@ def _locations_of(
             yield row, hit
 
 
-def _wanted(
-    profile: Profile, recorded: RecordedObjects, row: int, hit: NDArray[np.int64]
-) -> _Wanted | str:
+def _wanted(profile: Profile, recorded: RecordedObjects, row: int, hit: I64) -> _Wanted | str:
     """Find the image that has an object's lines; the reason if there is none."""
     address = profile.locations.address.take(hit)
     if profile.objects.kind[row] == KIND_KERNEL:

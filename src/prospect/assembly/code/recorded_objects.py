@@ -23,12 +23,11 @@ from prospect.symbols.objects import ObjectKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.announcing import Announce
     from prospect.archived.kept_answers import Answers
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.placement import Placement
+    from prospect.columns.array_types import I32, U64
     from prospect.profile.model import Profile
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.jit.jit_code import CodeFrames, JitCode
@@ -79,8 +78,7 @@ class RecordedObjects(Record):
             lambda found: not has_debug_info(found.image),
         )
         self.lines.prepare(
-            ((found, partial(self._debug_file, row, found)) for row, found in images),
-            self.announce,
+            ((found, partial(self._debug_file, row, found)) for row, found in images), self.announce
         )
 
     def _debug_file(self, row: int, found: FoundImage) -> DebugImage | None:
@@ -91,7 +89,7 @@ class RecordedObjects(Record):
             raise CostlyError
         return debug
 
-    def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:
+    def frames(self, row: int, found: FoundImage, svma: U64) -> tuple[Frames, str]:
         """Find source lines of addresses in an object, and a note on missing ones."""
         if self.answers is not None:
             return archived_frames(self.answers, self.keys[row], svma)
@@ -104,7 +102,7 @@ class RecordedObjects(Record):
         key = self.keys.get(row)
         return self.options.jit_code.get(key.path) if key else None
 
-    def jit_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
+    def jit_frames(self, row: int, address: U64) -> Frames:
         """Find source lines in JIT code, and inlined functions that its writer describes."""
         code = self.jit_code(row)
         if code is None:
@@ -113,7 +111,7 @@ class RecordedObjects(Record):
         self.add_namer(frames, code.speaks_for)
         return frames
 
-    def runtime_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
+    def runtime_frames(self, row: int, address: U64) -> Frames:
         """Find lines in a source file of a runtime's functions, which the recording has."""
         key, code = self.keys.get(row), self.options.runtimes
         if key is None or code is None:
@@ -122,9 +120,7 @@ class RecordedObjects(Record):
         self.add_namer(frames, EVERYBODY)
         return frames
 
-    def frames_here(
-        self, row: int, found: FoundImage, svma: NDArray[np.uint64]
-    ) -> tuple[Frames, str]:
+    def frames_here(self, row: int, found: FoundImage, svma: U64) -> tuple[Frames, str]:
         """Find source lines in the files of this machine, and collect nothing."""
         frames, note = self.lines.frames(found, partial(self._debug_file, row, found), svma)
         self.add_namer(frames, self.lines.named_by(found))
@@ -135,7 +131,7 @@ class RecordedObjects(Record):
         for path in frames.files:
             self.named_by.setdefault(path, set()).add(uid)
 
-    def keep_frames(self, row: int, address: NDArray[np.uint64], frames: Frames, note: str) -> None:
+    def keep_frames(self, row: int, address: U64, frames: Frames, note: str) -> None:
         """Collect the frames of addresses for an archive, if one is being made."""
         if self.collector is not None:
             self.collector.add_frames(self.keys[row], address, frames, note)
@@ -161,10 +157,7 @@ class RecordedObjects(Record):
 
 
 def recorded_objects(
-    placement: Placement,
-    object_rows: NDArray[np.int32],
-    symbolizer: Symbolizer,
-    options: SymbolOptions,
+    placement: Placement, object_rows: I32, symbolizer: Symbolizer, options: SymbolOptions
 ) -> RecordedObjects:
     """Return the recorded objects of a profile.
 
@@ -196,7 +189,7 @@ def _frames_of_code(found: CodeFrames) -> Frames:
     )
 
 
-def _frames_of_lines(code: RuntimeCode, table: SymbolTable, address: NDArray[np.uint64]) -> Frames:
+def _frames_of_lines(code: RuntimeCode, table: SymbolTable, address: U64) -> Frames:
     """Return a frame for each address whose line is known."""
     files: dict[str, int] = {}
     names: dict[bytes, int] = {}

@@ -48,14 +48,13 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.assembly.stacks.chain_frames import ChainFrames
+    from prospect.columns.array_types import I32, I64, U16, U64, Bools
     from prospect.events.record_columns import Samples
     from prospect.profile.model import Profile
     from prospect.symbols.resolution import Resolution
 
-    Resolve = Callable[[NDArray[np.uint64]], Resolution]
+    Resolve = Callable[[U64], Resolution]
 
 NO_CHAIN = 0  # samples outside the kernel, and those without a kernel chain
 SILENT = 1  # samples whose kernel chain has no entry point
@@ -75,7 +74,7 @@ class SampleEntryReasons(Record):
         entry_reasons: those of NO_CHAIN, of SILENT, and of chains.
     """
 
-    label: NDArray[np.uint16] | None
+    label: U16 | None
     entry_reasons: list[EntryReason]
 
 
@@ -101,12 +100,12 @@ class _Names(Record):
     functions: list[str]
     points: list[EntryPoint]
     dispatchers: list[int]
-    state: NDArray[np.int32]
-    pair: NDArray[np.int32]
+    state: I32
+    pair: I32
     addresses: WordSet
-    function: NDArray[np.int32]
+    function: I32
     entries: WordSet
-    entry_function: NDArray[np.int32]
+    entry_function: I32
 
     @property
     def states(self) -> int:
@@ -202,7 +201,7 @@ def _entry_points(found: Resolution) -> dict[int, EntryPoint]:
     return known
 
 
-def _states(frames: ChainFrames, names: _Names) -> NDArray[np.int32]:
+def _states(frames: ChainFrames, names: _Names) -> I32:
     """Return the state of each sample of a block, i32[s]."""
     state = np.where(frames.is_kernel, np.int32(SILENT), np.int32(NO_CHAIN))
     sample, place, function = _innermost_entries(frames, names)
@@ -214,9 +213,7 @@ def _states(frames: ChainFrames, names: _Names) -> NDArray[np.int32]:
     return state
 
 
-def _innermost_entries(
-    frames: ChainFrames, names: _Names
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+def _innermost_entries(frames: ChainFrames, names: _Names) -> tuple[I64, I64, I32]:
     """Return the samples with an entry point, the place of the innermost one, and its function."""
     may_be_entry = names.entries.may_hold(frames.words)
     places = np.flatnonzero(may_be_entry)
@@ -243,9 +240,7 @@ def _innermost_entries(
     return sample, place, names.entry_function.take(row)
 
 
-def with_entry_reasons(
-    profile: Profile, label: NDArray[np.uint16], of_chains: Sequence[EntryReason]
-) -> Profile:
+def with_entry_reasons(profile: Profile, label: U16, of_chains: Sequence[EntryReason]) -> Profile:
     """Return a profile with the entry reason of each of its hits.
 
     Args:
@@ -281,9 +276,7 @@ def with_entry_reasons(
     )
 
 
-def _facts_of_processes(
-    profile: Profile, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+def _facts_of_processes(profile: Profile, rows: I64) -> tuple[I32, Bools]:
     """Return the pid of each of these hits, i32, and whether its process is a kernel thread."""
     # A row of -1, no process, takes the last entry.
     pid = np.append(profile.processes.pid, np.int32(-1))
@@ -292,7 +285,7 @@ def _facts_of_processes(
     return pid.take(process), is_kthread.take(process)
 
 
-def _marked(entry_reasons: Sequence[EntryReason], wanted: EntryReason) -> NDArray[np.bool_]:
+def _marked(entry_reasons: Sequence[EntryReason], wanted: EntryReason) -> Bools:
     return np.array([entry_reason == wanted for entry_reason in entry_reasons], np.bool_)
 
 
@@ -303,7 +296,7 @@ def _thread_name(comm: str) -> str:
     return _PER_CPU.sub("", comm)
 
 
-def _function_rows(profile: Profile, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+def _function_rows(profile: Profile, hits: I64) -> I64:
     """Return the functions of hits, -1 if there is none."""
     function = np.append(profile.locations.function_index, np.int32(-1))
     return function.take(profile.hits.location_index[hits]).astype(np.int64)
@@ -339,8 +332,8 @@ def _entry_reason_of_names(names: Sequence[str], *, has_chain: bool) -> EntryRea
 
 
 def _table(
-    entry_reasons: Sequence[EntryReason], entry_reason: NDArray[np.int64], *, of_others: bool
-) -> tuple[EntryReasonTable, NDArray[np.int32]]:
+    entry_reasons: Sequence[EntryReason], entry_reason: I64, *, of_others: bool
+) -> tuple[EntryReasonTable, I32]:
     """Keep the entry reasons that occur, each once, after ENTRY_REASON_NONE; return their rows.
 
     `of_others` is whether there are hits outside the kernel, which are NO_CHAIN.

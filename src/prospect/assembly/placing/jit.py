@@ -28,12 +28,7 @@ from prospect.files.budget import Cost
 from prospect.profile.model import KIND_ANON
 from prospect.records import NamedTuple, Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
-from prospect.symbols.jit.map_files import (
-    clock_shift_ns,
-    dump_pid,
-    find_dump,
-    held_bytes_of,
-)
+from prospect.symbols.jit.map_files import clock_shift_ns, dump_pid, find_dump, held_bytes_of
 from prospect.symbols.live_process import live_process, monotonic_shift_ns
 from prospect.symbols.naming_options import MapCopy
 from prospect.symbols.objects import DELETED, JITDUMP_PREFIX, classify
@@ -41,9 +36,8 @@ from prospect.symbols.objects import DELETED, JITDUMP_PREFIX, classify
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.events.record_columns import Events, Samples, Tasks
     from prospect.files.budget import ReadBudget
     from prospect.profile.run_info import ProcessNote
@@ -146,7 +140,7 @@ def find_jit_code(
     )
 
 
-def _is_anonymous(events: Events) -> NDArray[np.bool_]:
+def _is_anonymous(events: Events) -> Bools:
     """Return bool[n] which of the names are those of mappings without a file."""
     is_anonymous = np.zeros(len(events.names), np.bool_)
     for row in _mapped_names(events):
@@ -258,7 +252,7 @@ def read_jvms(jvms: list[tuple[int, str]]) -> list[tuple[int, HotspotCode]]:
     return found
 
 
-def _next_execs(tasks: Tasks, pid: NDArray[np.int32], order: NDArray[np.int64]) -> list[int]:
+def _next_execs(tasks: Tasks, pid: I32, order: I64) -> list[int]:
     """Return the time of the first exec of each process after a place of the recording.
 
     All execs are read once.
@@ -327,7 +321,7 @@ def _reservations(path: bytes, code: JitCode, clock: _Clock) -> Iterator[str]:
         )
 
 
-def _touched_addresses(samples: Samples) -> NDArray[np.uint64] | None:
+def _touched_addresses(samples: Samples) -> U64 | None:
     """Return the distinct addresses that need names, ascending; None for unknown ones."""
     if samples.user is not None:
         return None  # unwinding finds addresses that are not in the samples
@@ -340,11 +334,7 @@ def _touched_addresses(samples: Samples) -> NDArray[np.uint64] | None:
 
 
 def _loads(
-    events: Events,
-    marker: _Marker,
-    code: JitCode,
-    touched: NDArray[np.uint64] | None,
-    clock: _Clock,
+    events: Events, marker: _Marker, code: JitCode, touched: U64 | None, clock: _Clock
 ) -> CodeLoads:
     """Return a dump's loads and moves with times, without those that no sample is in."""
     dump = code.dump

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.assembly.assembly_limits import LATEST_S
-from prospect.assembly.extras import (
-    counts_of,
-    interval_ns,
-    mapping_of,
-    number_of,
-    recorded_until,
-)
+from prospect.assembly.extras import counts_of, interval_ns, mapping_of, number_of, recorded_until
 from prospect.assembly.placing.placement import KERNEL_KEY
 from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import HitObject
@@ -29,14 +23,13 @@ from prospect.symbols.symbolizer import Symbolizer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.kept_answers import Answers
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.placement import Placement
+    from prospect.columns.array_types import I32, I64
     from prospect.events.record_columns import Events
     from prospect.profile.builder import TableBuilder
     from prospect.spaces.process_history import ProcessHistory
@@ -136,7 +129,7 @@ def _kernel_text(history: ProcessHistory) -> tuple[int, str]:
     return 0, "_text"
 
 
-def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitObject]:
+def hit_objects(placement: Placement, count: I64) -> Iterable[HitObject]:
     """Return the objects that have hits; `count` i64[h] is that of the placed hits."""
     of_object = np.bincount(placement.object_index, count, len(placement.keys)).astype(np.int64)
     rows = zip(placement.keys, placement.pids, of_object.tolist(), strict=True)
@@ -145,7 +138,7 @@ def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitO
 
 def name_all(
     placement: Placement, symbolizer: Symbolizer, builder: TableBuilder, announce: Announce
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[I32, I32]:
     """Name each distinct (object, address) of a placement once, and add the names to `builder`.
 
     Returns:

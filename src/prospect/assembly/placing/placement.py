@@ -37,9 +37,8 @@ from prospect.symbols.table import latest_pieces
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools, Ints
     from prospect.spaces.address_spaces import Mappings
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
@@ -89,14 +88,14 @@ class Placement(Record):
 
     keys: list[ObjectKey]
     pids: list[list[int]]
-    object_index: NDArray[np.int32]
-    address: NDArray[np.uint64]
-    mapping_index: NDArray[np.int64]
+    object_index: I32
+    address: U64
+    mapping_index: I64
 
     @property
-    def is_nowhere(self) -> NDArray[np.bool_]:
+    def is_nowhere(self) -> Bools:
         """bool[h]: whether an address is in no object."""
-        nowhere: NDArray[np.bool_] = self.object_index == _FIXED_KEYS.index(NOWHERE_KEY)
+        nowhere: Bools = self.object_index == _FIXED_KEYS.index(NOWHERE_KEY)
         return nowhere
 
     def first(self, rows: int) -> Placement:
@@ -109,15 +108,13 @@ class Placement(Record):
             self.mapping_index[:rows],
         )
 
-    def sorted_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def sorted_places(self) -> tuple[I64, I64]:
         """Return the hits' order by object and address, and the first place of each object."""
         order = _order_by_place(self.object_index, self.address)
         return order, run_starts(self.object_index.take(order))
 
 
-def _order_by_place(
-    object_index: NDArray[np.int32], address: NDArray[np.uint64]
-) -> NDArray[np.int64]:
+def _order_by_place(object_index: I32, address: U64) -> I64:
     """Return the order by object, then address; by one packed key if both fit in it."""
     low = address & _LOW_48_BITS
     if (
@@ -129,7 +126,7 @@ def _order_by_place(
     return np.lexsort((address, object_index))
 
 
-def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _sign_extended(low: U64) -> U64:
     """Return the canonical addresses of 48 bits, as with 4-level paging."""
     shift = np.int64(16)
     return (low.view(np.int64) << shift >> shift).view(np.uint64)
@@ -138,11 +135,11 @@ def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class Addresses(Record):
     """Addresses in processes; the columns are those of `Attribution`."""
 
-    process_row: NDArray[np.int32]
-    space: NDArray[np.int32]
-    epoch: NDArray[np.int32]
-    mode: NDArray[np.uint8]
-    address: NDArray[np.uint64]
+    process_row: I32
+    space: I32
+    epoch: I32
+    mode: U8
+    address: U64
 
     def __len__(self) -> int:
         return len(self.address)
@@ -202,20 +199,12 @@ def place(
         keys += row
         pids += [[]] * len(row)
     return Placement(
-        keys=keys,
-        pids=pids,
-        object_index=object_index,
-        address=address,
-        mapping_index=mapping,
+        keys=keys, pids=pids, object_index=object_index, address=address, mapping_index=mapping
     )
 
 
 def _place_runtimes(
-    code: RuntimeCode,
-    is_user: NDArray[np.bool_],
-    address: NDArray[np.uint64],
-    object_index: NDArray[np.int32],
-    first_object: int,
+    code: RuntimeCode, is_user: Bools, address: U64, object_index: I32, first_object: int
 ) -> list[ObjectKey]:
     """Place the hits in functions of runtimes, in both columns; return the objects of these."""
     is_theirs = is_user & code.covers(address)
@@ -227,7 +216,7 @@ def _place_runtimes(
 
 def _places_by_mode(
     hits: Attribution | Addresses, history: ProcessHistory
-) -> tuple[list[ObjectKey], NDArray[np.int32]]:
+) -> tuple[list[ObjectKey], I32]:
     """Return the objects that no process maps, and i32[h] the row of each hit's by its mode."""
     object_index = _ROW_OF_MODE.take(hits.mode)
     modules = find_kernel_modules(history)
@@ -255,16 +244,12 @@ class MappedObjects(Record):
 
     keys: list[ObjectKey]
     pids: list[list[int]]
-    object_of_mapping: NDArray[np.int32]
-    shift_of_mapping: NDArray[np.uint64]
+    object_of_mapping: I32
+    shift_of_mapping: U64
 
 
 def objects_of_mappings(
-    mapping: NDArray[np.int64],
-    process_row: NDArray[np.int32],
-    history: ProcessHistory,
-    info: RecordingInfo,
-    is_other: IsOther,
+    mapping: I64, process_row: I32, history: ProcessHistory, info: RecordingInfo, is_other: IsOther
 ) -> MappedObjects:
     """Identify the object of each mapping with hits.
 
@@ -322,7 +307,7 @@ def objects_of_mappings(
     )
 
 
-def _lives(pid: NDArray[np.int32]) -> NDArray[np.int64]:
+def _lives(pid: I32) -> I64:
     """Return i64[p] the number of later rows of processes with the same pid."""
     order = np.argsort(pid, kind="stable")
     ends = np.searchsorted(pid.take(order), pid, side="right")
@@ -331,9 +316,7 @@ def _lives(pid: NDArray[np.int32]) -> NDArray[np.int64]:
     return lives
 
 
-def _last_pids(
-    mappings: RowsByGroup, owner: NDArray[np.integer], user: NDArray[np.integer]
-) -> list[list[int]]:
+def _last_pids(mappings: RowsByGroup, owner: Ints, user: Ints) -> list[list[int]]:
     """Return the last processes that used each object, the last one first."""
     found = []
     for number in range(len(mappings.start) - 1):
@@ -347,8 +330,8 @@ def _last_pids(
 
 
 def _keys_of_mappings(
-    hit_mappings: NDArray[np.int64], history: ProcessHistory, info: RecordingInfo, is_other: IsOther
-) -> tuple[list[ObjectKey], NDArray[np.int64]]:
+    hit_mappings: I64, history: ProcessHistory, info: RecordingInfo, is_other: IsOther
+) -> tuple[list[ObjectKey], I64]:
     """Return the objects of hit mappings, each once, and i64[r] the row of each mapping's object.
 
     A build id is that of the mapping's record; else that which the recorder read from the file when
@@ -391,7 +374,7 @@ def _keys_of_mappings(
     return list(keys), np.array(place, np.int64)[groups.place]
 
 
-def _files(history: ProcessHistory, rows: NDArray[np.int64]) -> list[File]:
+def _files(history: ProcessHistory, rows: I64) -> list[File]:
     """Return (major, minor, inode) of mappings."""
     table = history.mappings
     columns = (table.major, table.minor, table.inode)
@@ -466,9 +449,7 @@ class _ReadFiles:
                 versions = self._versions.setdefault((major, minor, inode), [])
                 versions.append((since_ns, until_ns, build_id))
 
-    def interval(
-        self, files: list[File], file: NDArray[np.int32], time_ns: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def interval(self, files: list[File], file: I32, time_ns: I64) -> I64:
         """Number the intervals in which files had one build id each, i64[r].
 
         Args:
@@ -510,7 +491,7 @@ def _from_hex(text: str) -> bytes:
         return b""
 
 
-def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> dict[int, int]:
+def _remapped_text(hit_mappings: I64, history: ProcessHistory) -> dict[int, int]:
     """Find the hit mappings that are copies of their executable's code.
 
     Programs with much code copy it to huge pages when they start: Node (--use-largepages), MySQL
@@ -526,7 +507,7 @@ def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> 
         memory address and file offset.
     """
     table = history.mappings
-    of_executable: dict[int, NDArray[np.int64]] = {}
+    of_executable: dict[int, I64] = {}
     found = {}
     names = table.name[hit_mappings]
     anonymous = [
@@ -544,7 +525,7 @@ def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> 
     return found
 
 
-def _mappings_of_executable(process: int, history: ProcessHistory) -> NDArray[np.int64]:
+def _mappings_of_executable(process: int, history: ProcessHistory) -> I64:
     """Return the rows of the executable's mappings: exec() maps it before its loader.
 
     A snapshot lists mappings by address, and the executable has the lowest.
@@ -554,19 +535,19 @@ def _mappings_of_executable(process: int, history: ProcessHistory) -> NDArray[np
     for row in own.tolist():
         name = table.name[row]
         if classify(history.names[name]) == KIND_ELF:
-            executable: NDArray[np.int64] = own[table.name.take(own) == name]
+            executable: I64 = own[table.name.take(own) == name]
             return executable
     return own[:0]
 
 
-def _replaced(table: Mappings, rows: NDArray[np.int64], anonymous: int) -> NDArray[np.int64]:
+def _replaced(table: Mappings, rows: I64, anonymous: int) -> I64:
     """Return those rows that the anonymous mapping partly replaced.
 
     They precede it, or, in a later snapshot, remain on both sides of it.
     """
     start, end = table.start.take(rows), table.end.take(rows)
     low, high = table.start[anonymous], table.end[anonymous]
-    before: NDArray[np.int64] = rows[(rows < anonymous) & (start < high) & (end > low)]
+    before: I64 = rows[(rows < anonymous) & (start < high) & (end > low)]
     if len(before):
         return before
     left, right = rows[end == low], rows[start == high]
@@ -582,11 +563,11 @@ class KernelModules(NamedTuple):
     """
 
     keys: list[ObjectKey]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    module: NDArray[np.int64]
+    start: U64
+    end: U64
+    module: I64
 
-    def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def find(self, address: U64) -> I64:
         """Return the row of the module of each address u64[n], -1 for none."""
         piece = np.searchsorted(self.start, address, side="right") - 1
         ends = np.append(self.end, np.uint64(0))

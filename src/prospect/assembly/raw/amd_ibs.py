@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.raw.raw_records import RawRecords
+    from prospect.columns.array_types import F64, U32, U64, Bools
 
-    Words = NDArray[np.uint64]
+    Words = U64
 
 _REGISTERS = 4  # after the capabilities
 _OP_CTL, _OP_DATA, _OP_DATA2, _OP_DATA3 = (_REGISTERS + 8 * row for row in (0, 2, 3, 4))
@@ -85,7 +86,7 @@ def decode(raw: RawRecords) -> dict[str, NDArray[Any]]:
     }
 
 
-def _sources(capabilities: NDArray[np.uint32], data2: Words) -> NDArray[np.str_]:
+def _sources(capabilities: U32, data2: Words) -> NDArray[np.str_]:
     low, high = _bits(data2, 0, 3), _bits(data2, 6, 2)
     is_zen4 = (capabilities >> np.uint32(_CAPS_ZEN4) & np.uint32(1)) != 0
     found = np.where(
@@ -104,13 +105,13 @@ def _bits(register: Words, first: int, count: int) -> Words:
     return register >> np.uint64(first) & np.uint64((1 << count) - 1)
 
 
-def _is_set(register: Words, bit: int) -> NDArray[np.bool_]:
+def _is_set(register: Words, bit: int) -> Bools:
     return np.asarray(_bits(register, bit, 1) != 0, np.bool_)
 
 
-def _where(has_value: NDArray[np.bool_], value: Words) -> NDArray[np.float64]:
+def _where(has_value: Bools, value: Words) -> F64:
     return np.where(has_value, value.astype(np.float64), np.nan)
 
 
-def _text(has_value: NDArray[np.bool_], text: NDArray[np.str_]) -> NDArray[np.str_]:
+def _text(has_value: Bools, text: NDArray[np.str_]) -> NDArray[np.str_]:
     return np.where(has_value, text, "")

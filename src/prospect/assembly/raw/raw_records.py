@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
+    from prospect.columns.array_types import I64, U8, U16, U32, U64
     from prospect.events.record_columns import Events, RawData
     from prospect.profile.model import Profile
 
-    Rows = NDArray[np.int64]
+    Rows = I64
 
 _SIZE_BYTES = 4
 _MASK_LOW = np.uint64((1 << 32) - 1)
@@ -54,19 +53,19 @@ class RawRecords:
         """Return the number of samples."""
         return len(self.size)
 
-    def u8(self, offset: int) -> NDArray[np.uint8]:
+    def u8(self, offset: int) -> U8:
         """Return a byte of each sample's data, u8[k]; 0 if the data ends before."""
         return np.asarray(self._number(offset, "<u1"), np.uint8)
 
-    def u16(self, offset: int) -> NDArray[np.uint16]:
+    def u16(self, offset: int) -> U16:
         """Return two bytes of each, the lowest first, u16[k]; the same."""
         return np.asarray(self._number(offset, "<u2"), np.uint16)
 
-    def u32(self, offset: int) -> NDArray[np.uint32]:
+    def u32(self, offset: int) -> U32:
         """Return four bytes of each, u32[k]; the same."""
         return np.asarray(self._number(offset, "<u4"), np.uint32)
 
-    def u64(self, offset: int) -> NDArray[np.uint64]:
+    def u64(self, offset: int) -> U64:
         """Return eight bytes of each, u64[k]; the same."""
         return np.asarray(self._number(offset, "<u8"), np.uint64)
 

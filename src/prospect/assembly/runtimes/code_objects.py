@@ -30,14 +30,13 @@ from prospect.symbols.runtime_code import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64
     from prospect.events.runtime_records import CodeText, RuntimeImage, RuntimeRecords
 
 _OBJECT_BYTES = 1 << 10
 
 
-def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint64]]:
+def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, U64]:
     """Return the runtimes' code of a recording, and u64[f] the address of each frame in it."""
     image_of = np.repeat(records.image, np.diff(records.start))
     columns = (image_of, records.code, records.signature, records.last)

@@ -22,13 +22,12 @@ from prospect.records import NamedTuple
 from prospect.symbols.objects import RUNTIME_BASE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples, RuntimeStacks
     from prospect.assembly.stacks.user_stacks import UserStacks
+    from prospect.columns.array_types import I8, I64, U64, Bools
     from prospect.events.record_columns import Samples
 
-    Rows = NDArray[np.int64]
+    Rows = I64
 
 _OTHER, _INTERPRETER, _LOOP = 0, 1, 2
 
@@ -45,10 +44,10 @@ class _Native(NamedTuple):
     """
 
     length: Rows
-    words: NDArray[np.uint64]
+    words: U64
     stack: Rows
     place: Rows
-    kind: NDArray[np.int8]
+    kind: I8
 
 
 def with_runtime_callers(
@@ -126,7 +125,7 @@ def _entries(samples: Samples, stacks: RuntimeStacks) -> Rows:
 
 
 def _outer_frames_of_others(
-    native: _Native, outer: Rows, entry: Rows, is_whole: NDArray[np.bool_]
+    native: _Native, outer: Rows, entry: Rows, is_whole: Bools
 ) -> tuple[Rows, Rows]:
     """Find the native frames that stacks lack outside their Python frames, in the longest stacks.
 
@@ -157,7 +156,7 @@ def _outer_frames_of_others(
     return outer.take(segments(begin.take(lender) + own, sizes)), np.repeat(borrower, sizes)
 
 
-def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStacks) -> _Native:
+def _native_frames(samples: Samples, ip: U64, stacks: RuntimeStacks) -> _Native:
     """Return the user part of chains; the instruction of user code if there is none."""
     recorded = user_parts(samples, stacks.sample)
     is_user = samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER
@@ -187,7 +186,7 @@ def _run_counts(stacks: RuntimeStacks) -> Rows:
     return runs
 
 
-def _matched(native: _Native, runs: Rows, is_cut: NDArray[np.bool_]) -> tuple[Rows, Rows]:
+def _matched(native: _Native, runs: Rows, is_cut: Bools) -> tuple[Rows, Rows]:
     """Match frames of the loop with runs.
 
     Args:

@@ -29,9 +29,8 @@ from prospect.symbols.objects import RUNTIME_BASE, classify
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.assembly.runtimes.v8_inlining import V8Code
+    from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.events.record_columns import Events, Mmaps, Samples
     from prospect.events.runtime_records import RuntimeImage, RuntimeRecords
     from prospect.profile.run_info import ProcessNote
@@ -64,24 +63,22 @@ class RuntimeStacks(Record):
     """
 
     code: RuntimeCode
-    row: NDArray[np.int64]
-    sample: NDArray[np.int64]
-    start: NDArray[np.int64]
-    address: NDArray[np.uint64]
-    run: NDArray[np.int64]
-    is_cut: NDArray[np.bool_]
-    pid: NDArray[np.int64]
-    text: NDArray[np.uint64]
-    loop: NDArray[np.uint64]
+    row: I64
+    sample: I64
+    start: I64
+    address: U64
+    run: I64
+    is_cut: Bools
+    pid: I64
+    text: U64
+    loop: U64
     made: MadeCode
     v8: V8Code | None = None
 
-    def are_in_own_code(
-        self, stack: NDArray[np.int64], address: NDArray[np.uint64]
-    ) -> NDArray[np.bool_]:
+    def are_in_own_code(self, stack: I64, address: U64) -> Bools:
         """Return bool[n] whether addresses are in code of their stack's interpreter."""
         text = self.text.take(stack, axis=0)
-        is_own: NDArray[np.bool_] = (address >= text[:, 0]) & (address < text[:, 1])
+        is_own: Bools = (address >= text[:, 0]) & (address < text[:, 1])
         return is_own | self.made.covers(self.pid.take(stack), address)
 
 
@@ -92,7 +89,7 @@ class RuntimeSamples(Record):
     """
 
     stacks: RuntimeStacks
-    ip: NDArray[np.uint64]
+    ip: U64
     notes: tuple[ProcessNote, ...] = ()
     is_native: bool = False
 
@@ -185,13 +182,11 @@ def find_runtime_stacks(events: Events, named: Collection[int] = ()) -> RuntimeS
     )
 
 
-def _ranges(images: list[RuntimeImage], begin: str, end: str) -> NDArray[np.uint64]:
+def _ranges(images: list[RuntimeImage], begin: str, end: str) -> U64:
     return np.array([(getattr(one, begin), getattr(one, end)) for one in images], np.uint64)
 
 
-def _marks(
-    owner: NDArray[np.uint8], minor: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _marks(owner: U8, minor: I64) -> tuple[Bools, Bools]:
     """Return which frames only represent calls from C, and which are the outermost of their run."""
     is_shim = (minor >= _SHIMS_SINCE) & (owner >= cpython.OWNED_BY_C)
     has_marks = (minor == _ENTRY_MARKS) | (minor == _OTHER)
@@ -199,9 +194,7 @@ def _marks(
     return is_shim, is_shim | is_entry
 
 
-def _runs(
-    ends: NDArray[np.bool_], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _runs(ends: Bools, begin: I64, end: I64) -> I64:
     """Number the runs of each stack from its outermost frame on, i64[f].
 
     A frame that is not the last of its run is in the run of the next outer frame.
@@ -209,10 +202,10 @@ def _runs(
     ends = ends.copy()
     ends[end - 1] = True
     # Number of runs that ended before each frame, in all stacks.
-    from_inside: NDArray[np.int64] = np.cumsum(ends) - ends
+    from_inside: I64 = np.cumsum(ends) - ends
     length = end - begin
-    outermost: NDArray[np.int64] = np.repeat(from_inside.take(end - 1), length)
-    found: NDArray[np.int64] = outermost - from_inside
+    outermost: I64 = np.repeat(from_inside.take(end - 1), length)
+    found: I64 = outermost - from_inside
     return found
 
 
@@ -231,9 +224,7 @@ def _with_hits(samples: Samples, stacks: RuntimeStacks) -> Samples:
     return replace(samples, ip=changed)
 
 
-def unread_notes(
-    records: RuntimeRecords, samples: Samples, read: NDArray[np.int64]
-) -> tuple[ProcessNote, ...]:
+def unread_notes(records: RuntimeRecords, samples: Samples, read: I64) -> tuple[ProcessNote, ...]:
     """Return notes on processes whose samples show no Python function, with the reason.
 
     Samples of a process before Python runs in it, and after an exec, are not counted. `read` i64[r]
@@ -278,9 +269,7 @@ def unread_notes(
     return tuple(notes)
 
 
-def _by_pid(
-    samples: Samples,
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+def _by_pid(samples: Samples) -> tuple[I64, U64, I64]:
     """Return samples by process, the processes, and the bounds of each one's samples."""
     pid = samples.task & _PID
     order = np.argsort(pid, kind="stable")
@@ -305,11 +294,11 @@ class MadeCode(NamedTuple):
             is the highest so far.
     """
 
-    pid: NDArray[np.int64]
-    begin: NDArray[np.uint64]
-    end: NDArray[np.uint64]
+    pid: I64
+    begin: U64
+    end: U64
 
-    def covers(self, pid: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def covers(self, pid: I64, address: U64) -> Bools:
         """Return bool[n] whether each address of a process is in such memory."""
         if not len(self.begin):
             return np.zeros(len(address), np.bool_)
@@ -319,11 +308,11 @@ class MadeCode(NamedTuple):
         key = row.astype(np.uint64) << np.uint64(_ADDRESS_BITS) | address
         at = np.searchsorted(self.begin, key, side="right") - 1
         is_there &= (at >= 0) & (key < self.end.take(at, mode="clip"))
-        found: NDArray[np.bool_] = is_there
+        found: Bools = is_there
         return found
 
 
-def find_made_code(mmaps: Mmaps, names: Sequence[bytes], pids: NDArray[np.int64]) -> MadeCode:
+def find_made_code(mmaps: Mmaps, names: Sequence[bytes], pids: I64) -> MadeCode:
     """Find such memory of some processes, distinct and ascending."""
     is_anonymous = np.array([classify(name) == KIND_ANON for name in names] + [False], np.bool_)
     chosen = (mmaps.prot & _EXECUTABLE > 0) & is_anonymous.take(mmaps.name)

@@ -27,14 +27,13 @@ from prospect.records import NamedTuple, Record, replace
 from prospect.symbols.runtime_code import Described, RuntimeFunction, decoded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I8, I64, U64, Bools
     from prospect.events.record_columns import Events
     from prospect.events.runtime_records import CodeText, RuntimeImage, RuntimeRecords
 
     Chain = list[tuple[int, int, int]]
-    Rows = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+    Rows = I64
+    Words = U64
 
 _LOW = (1 << 32) - 1
 
@@ -96,10 +95,7 @@ def place_v8_frames(records: RuntimeRecords) -> RuntimeRecords:
 
 
 def _expanded(
-    records: RuntimeRecords,
-    rows: NDArray[np.int64],
-    place: NDArray[np.int64],
-    chains: list[Chain],
+    records: RuntimeRecords, rows: I64, place: I64, chains: list[Chain]
 ) -> RuntimeRecords:
     """Return the records with chains of functions instead of frames.
 
@@ -193,16 +189,14 @@ class V8Code(Record):
         entries: u64[e] return addresses of the entries by which C++ enters JavaScript, ascending.
     """
 
-    is_mine: NDArray[np.bool_]
-    runs: NDArray[np.bool_]
+    is_mine: Bools
+    runs: Bools
     pid: Rows
     files: dict[int, tuple[Words, Words]]
     builtins: Words
     entries: Words
 
-    def kinds(
-        self, kind: NDArray[np.int8], stack: Rows, address: Words, words: Words
-    ) -> NDArray[np.int8]:
+    def kinds(self, kind: I8, stack: Rows, address: Words, words: Words) -> I8:
         """Return the kinds of native frames of V8, and unchanged those of other stacks.
 
         Args:
@@ -224,7 +218,7 @@ class V8Code(Record):
         found[rows] = np.where(is_entry, _ENTRY, np.where(is_own, _OWN, 0))
         return found
 
-    def _is_in_file(self, pid: Rows, address: Words) -> NDArray[np.bool_]:
+    def _is_in_file(self, pid: Rows, address: Words) -> Bools:
         """Return which addresses are in a mapped file; all if a process's files are unknown."""
         found = np.ones(len(pid), np.bool_)
         for one, (begin, end) in self.files.items():
@@ -235,9 +229,7 @@ class V8Code(Record):
         return found
 
 
-def find_v8_code(
-    events: Events, records: RuntimeRecords, rows: Rows, is_mine: NDArray[np.bool_]
-) -> V8Code:
+def find_v8_code(events: Events, records: RuntimeRecords, rows: Rows, is_mine: Bools) -> V8Code:
     """Find the code of V8's processes.
 
     Args:

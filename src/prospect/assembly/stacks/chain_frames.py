@@ -20,9 +20,8 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventDescription
+    from prospect.columns.array_types import I64, U64, Bools
     from prospect.events.record_columns import Samples
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
@@ -54,10 +53,10 @@ class ChainFrames(Record):
     """
 
     samples: slice
-    words: NDArray[np.uint64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    is_kernel: NDArray[np.bool_]
+    words: U64
+    start: I64
+    end: I64
+    is_kernel: Bools
 
 
 def frame_blocks(samples: Samples) -> Iterator[ChainFrames]:
@@ -82,14 +81,14 @@ def frame_blocks(samples: Samples) -> Iterator[ChainFrames]:
         yield ChainFrames(slice(first, last), words, start, end, is_kernel)
 
 
-def chain_begin(samples: Samples) -> NDArray[np.int64]:
+def chain_begin(samples: Samples) -> I64:
     """Return i64[n] the begin of each sample's chain."""
     if samples.chain is None or samples.chain_start is None:
         return np.zeros(len(samples), np.int64)
     return samples.chain_start[:-1]
 
 
-def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def user_begin(samples: Samples) -> tuple[I64, I64]:
     """Return i64[n] the begin of the user part of each sample's chain, and i64[n] the chain's end.
 
     The user part begins at its context word; without one, at the chain's end.
@@ -103,17 +102,17 @@ def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.minimum(following, end), end
 
 
-def own_frames(samples: Samples, user: NDArray[np.int64]) -> NDArray[np.bool_]:
+def own_frames(samples: Samples, user: I64) -> Bools:
     """Return bool[n] whether each sample's first frame of user mode is its own and no caller.
 
     `user` i64[n] is the begin of each user part, from `user_begin`.
     """
-    is_user: NDArray[np.bool_] = samples.mode == abi.PERF_RECORD_MISC_USER
+    is_user: Bools = samples.mode == abi.PERF_RECORD_MISC_USER
     is_user &= user == chain_begin(samples)
     return is_user
 
 
-def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[np.bool_]:
+def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> Bools:
     """Return bool[n] which samples have a call chain as long as the kernel's limit.
 
     If an event has longer chains than its limit, the actual limit is unknown, and none of its
@@ -138,7 +137,7 @@ def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[
 
 
 def cut_by_process(
-    samples: Samples, is_cut: NDArray[np.bool_], events: Sequence[EventDescription]
+    samples: Samples, is_cut: Bools, events: Sequence[EventDescription]
 ) -> tuple[tuple[int, int], ...]:
     """Return processes and the number of their samples with cut chains, bool[n].
 
@@ -151,7 +150,7 @@ def cut_by_process(
     return tuple(zip(pid.tolist(), count.tolist(), strict=True))
 
 
-def with_cut_ends(samples: Samples, is_cut: NDArray[np.bool_]) -> Samples:
+def with_cut_ends(samples: Samples, is_cut: Bools) -> Samples:
     """Return the samples with a frame [cut] after the outermost frame of the chains `is_cut`."""
     rows = np.flatnonzero(is_cut)
     if not len(rows):

@@ -29,10 +29,9 @@ from prospect.symbols.table_cache import FRAMES_SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.stacks.user_stacks import UserContexts
+    from prospect.columns.array_types import I32, U64, Bools
     from prospect.elf.image import ElfImage
     from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.images.image_files import FoundImage
@@ -80,9 +79,7 @@ class RecordedCode:
         # Called at each step of unwinding; each call would open the file.
         self._is_other = functools.cache(symbolizer.images.is_other)
 
-    def locate(
-        self, context: NDArray[np.int32], address: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
+    def locate(self, context: I32, address: U64) -> tuple[I32, U64, Bools]:
         """Find the images at addresses; see `unwind.interface.CodeFinder.locate`."""
         contexts = self._contexts
         mapping = self._history.address_spaces.locate(
@@ -104,9 +101,7 @@ class RecordedCode:
         is_code = (prot & abi.PROT_EXEC) != 0
         return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
 
-    def _identified(
-        self, context: NDArray[np.int32], address: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    def _identified(self, context: I32, address: U64) -> tuple[I32, U64]:
         """Find the objects at addresses in new mappings, and their SVMAs."""
         contexts = self._contexts
         placed = place(
@@ -147,9 +142,7 @@ class RecordedCode:
                 object_row[rows], svma[rows] = self._stated(row, offset)
         return object_row, svma
 
-    def _stated(
-        self, row: int, offset: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    def _stated(self, row: int, offset: U64) -> tuple[I32, U64]:
         """Return the SVMAs of offsets in an image; no object for offsets without one."""
         stated = self._images[row][0].svma_of_offset(offset)
         is_stated = stated != NO_ADDRESS

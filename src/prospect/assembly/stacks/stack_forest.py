@@ -46,13 +46,12 @@ from prospect.records import NamedTuple, Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.placing.placement import Placement
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools, Ints
     from prospect.events.record_columns import Samples
     from prospect.options import Detail
     from prospect.profile.model import StackCopies
@@ -91,7 +90,7 @@ class SampleCallers(Record):
 
     callers: Callers
     addresses: Addresses
-    row: NDArray[np.int64]
+    row: I64
     copies: StackCopies | None
 
 
@@ -100,7 +99,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     history: ProcessHistory,
     info: RecordingInfo,
     symbolizer: Symbolizer,
-    is_cut: NDArray[np.bool_],
+    is_cut: Bools,
     *,
     announce: Announce = silent,
     runtimes: RuntimeSamples | None = None,
@@ -145,11 +144,8 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
 
 
 def named_stacks(
-    found: SampleCallers,
-    placement: Placement,
-    location_index: NDArray[np.int32],
-    hits: Attribution,
-) -> tuple[StackTable, NDArray[np.int32]]:
+    found: SampleCallers, placement: Placement, location_index: I32, hits: Attribution
+) -> tuple[StackTable, I32]:
     """Build the stacks when the addresses of hits and callers have names.
 
     Args:
@@ -165,9 +161,7 @@ def named_stacks(
     return build_stacks(callers, caller_location, hits, location_index[: len(hits)])
 
 
-def caller_addresses(
-    callers: Callers, contexts: UserContexts
-) -> tuple[Addresses, NDArray[np.int64]]:
+def caller_addresses(callers: Callers, contexts: UserContexts) -> tuple[Addresses, I64]:
     """Return the distinct addresses of all callers, and the row of each caller's address.
 
     The latter is i64[m + p]: of the callers of lists, then of `Callers.places`.
@@ -192,9 +186,7 @@ def caller_addresses(
     ), row
 
 
-def without_strays(
-    callers: Callers, row: NDArray[np.int64], is_nowhere: NDArray[np.bool_]
-) -> tuple[Callers, NDArray[np.int64]]:
+def without_strays(callers: Callers, row: I64, is_nowhere: Bools) -> tuple[Callers, I64]:
     """End each list of callers before its first address that is in no mapping.
 
     Code without frame pointers uses their register for other values, so a value read from there is
@@ -234,17 +226,14 @@ def without_strays(
     return kept, np.append(row[: len(is_stray)][is_kept], row[len(is_stray) :])
 
 
-def _at(column: NDArray[np.bool_], rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _at(column: Bools, rows: I32) -> Bools:
     """Return the values at rows, False at row -1."""
     return np.append(column, False).take(rows)
 
 
 def build_stacks(
-    callers: Callers,
-    caller_location: NDArray[np.int32],
-    hits: Attribution,
-    hit_location: NDArray[np.int32],
-) -> tuple[StackTable, NDArray[np.int32]]:
+    callers: Callers, caller_location: I32, hits: Attribution, hit_location: I32
+) -> tuple[StackTable, I32]:
     """Build the forest; return the table, and i32[n] each sample's own frame in it.
 
     Args:
@@ -270,7 +259,7 @@ def build_stacks(
     return table, row.take(last).take(pair)
 
 
-def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
+def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, I64]:
     """Add lists to the forest of unwound stacks, each after its `outer` frame.
 
     Returns:
@@ -309,7 +298,7 @@ def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
     return whole._replace(depth=whole.depth[:-1]), last
 
 
-def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _frame(location: I32, mode: U8) -> U64:
     return location.astype(np.uint64) << np.uint64(_MODE_BITS) | mode
 
 
@@ -321,13 +310,13 @@ class _Lists(NamedTuple):
     the sample's own frame.
     """
 
-    frames: NDArray[np.uint64]
-    begin: NDArray[np.int64]
-    length: NDArray[np.int64]
-    outer: NDArray[np.int32]
-    leaf: NDArray[np.uint64]
+    frames: U64
+    begin: I64
+    length: I64
+    outer: I32
+    leaf: U64
 
-    def take(self, rows: NDArray[np.int64]) -> _Lists:
+    def take(self, rows: I64) -> _Lists:
         begin, length = self.begin.take(rows), self.length.take(rows)
         return _Lists(self.frames, begin, length, self.outer.take(rows), self.leaf.take(rows))
 
@@ -337,7 +326,7 @@ class _Lists(NamedTuple):
             yield self.take(np.arange(first, last))
 
 
-def _blocks(length: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _blocks(length: I64) -> Iterator[tuple[int, int]]:
     """Return bounds of rows of about `BLOCK_WORDS` words together."""
     end = np.cumsum(length)
     total = int(end[-1]) if len(end) else 0
@@ -345,7 +334,7 @@ def _blocks(length: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     return itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist())
 
 
-def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:
+def _forest(lists: _Lists) -> tuple[Forest, I32]:
     """Put stacks into a forest, and return i32[c] the row of each one's own frame.
 
     The first value of a stack with an `outer` frame is `_OUTER` and this frame.
@@ -372,10 +361,10 @@ def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:
     return joined_forests(parts), np.concatenate(rows)
 
 
-def _merged(forest: Forest) -> tuple[StackTable, NDArray[np.int32]]:
+def _merged(forest: Forest) -> tuple[StackTable, I32]:
     """Merge equal frames of one caller; return the table, and i32[t] the row of each frame."""
     row = np.full(len(forest) + 1, -1, np.int32)
-    keys: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+    keys: list[U64] = [np.empty(0, np.uint64)]
     depth, size = [np.empty(0, np.int32)], 0
     for number, rows in enumerate(forest.levels()):
         caller = row.take(forest.before.take(rows)) + 1
@@ -413,12 +402,12 @@ class Callers(Record):
         places: of these frames.
     """
 
-    of_sample: NDArray[np.int32]
-    start: NDArray[np.int64]
-    address: NDArray[np.uint64]
-    mode: NDArray[np.uint8]
-    context: NDArray[np.int32]
-    outer: NDArray[np.int32]
+    of_sample: I32
+    start: I64
+    address: U64
+    mode: U8
+    context: I32
+    outer: I32
     frames: Forest
     places: Places
 
@@ -429,11 +418,11 @@ class Places(NamedTuple):
     A place without a context is that of the frame [cut].
     """
 
-    context: NDArray[np.int32]
-    address: NDArray[np.uint64]
+    context: I32
+    address: U64
 
     @property
-    def mode(self) -> NDArray[np.uint8]:
+    def mode(self) -> U8:
         """u8[p]: as in `Callers`."""
         mode = np.full(len(self.context), abi.PERF_RECORD_MISC_USER, np.uint8)
         mode[self.context < 0] = CPUMODE_CUT
@@ -448,12 +437,12 @@ class _Tails(Record):
     is the frame of an unwound stack that is the next caller, -1 for none.
     """
 
-    words: NDArray[np.uint64]
-    begin: NDArray[np.int64]
-    length: NDArray[np.int64]
-    mode: NDArray[np.uint8]
-    context: NDArray[np.int32]
-    outer: NDArray[np.int32]
+    words: U64
+    begin: I64
+    length: I64
+    mode: U8
+    context: I32
+    outer: I32
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose words, and their temporaries, fit into a cache."""
@@ -461,7 +450,7 @@ class _Tails(Record):
             yield slice(first, last)
 
 
-def distinct_callers(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> Callers:
+def distinct_callers(samples: Samples, context: I32, stacks: UserStacks) -> Callers:
     """Find the distinct lists of callers.
 
     Args:
@@ -474,7 +463,7 @@ def distinct_callers(samples: Samples, context: NDArray[np.int32], stacks: UserS
     return _decoded(gather(tails, first, "words"), of_sample, stacks)
 
 
-def _tails(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> _Tails:
+def _tails(samples: Samples, context: I32, stacks: UserStacks) -> _Tails:
     words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
     begin = chain_begin(samples)
     user, end = user_begin(samples)
@@ -497,7 +486,7 @@ def _tails(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> 
     return _Tails(words, begin, length, mode, context, outer.astype(np.int32))
 
 
-def _equal_tails(tails: _Tails) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _equal_tails(tails: _Tails) -> tuple[I32, I64]:
     """Return each tail's number, i32[n], and the first tail of each number, i64[c]."""
     while True:
         number, first = numbered(_hashes(tails, random_seed()))
@@ -505,7 +494,7 @@ def _equal_tails(tails: _Tails) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
             return number.astype(np.int32), first
 
 
-def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
+def _hashes(tails: _Tails, seed: np.uint64) -> U64:
     """Return u64[n] a hash of each tail and its other columns."""
     facts = tails.mode.astype(np.uint64) << np.uint64(32) | tails.context.astype(np.uint32)
     hashes = mixed(mixed(facts, seed) + tails.outer.view(np.uint32), seed)
@@ -520,9 +509,9 @@ def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
     return hashes
 
 
-def _are_equal(tails: _Tails, other: NDArray[np.int64]) -> bool:
+def _are_equal(tails: _Tails, other: I64) -> bool:
     """Return whether each tail is the same as that of row `other`."""
-    columns: tuple[NDArray[np.integer], ...]
+    columns: tuple[Ints, ...]
     columns = tails.length, tails.mode, tails.context, tails.outer
     if any((column.take(other) != column).any() for column in columns):
         return False
@@ -535,7 +524,7 @@ def _are_equal(tails: _Tails, other: NDArray[np.int64]) -> bool:
     return True
 
 
-def _decoded(tails: _Tails, of_sample: NDArray[np.int32], stacks: UserStacks) -> Callers:
+def _decoded(tails: _Tails, of_sample: I32, stacks: UserStacks) -> Callers:
     """Read context words, and turn return addresses into addresses of calls."""
     words = tails.words.take(segments(tails.begin, tails.length))
     end = np.cumsum(tails.length)

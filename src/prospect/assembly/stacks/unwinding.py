@@ -41,11 +41,10 @@ from prospect.unwind.unwinder import leaf_callers, unwind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
+    from prospect.columns.array_types import I8, I64, U8, U64, Bools
     from prospect.events.record_columns import CallBranches, Samples, UserStates
     from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.objects import ObjectKey
@@ -88,8 +87,8 @@ class WholeStacks(NamedTuple):
     samples: Samples
     unwound: UserStacks
     copies: StackCopies | None
-    is_cut: NDArray[np.bool_]
-    short: NDArray[np.int64]
+    is_cut: Bools
+    short: I64
 
 
 def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to work
@@ -98,7 +97,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     code: RecordedCode,
     info: RecordingInfo,
     *,
-    is_cut: NDArray[np.bool_],
+    is_cut: Bools,
     announce: Announce = silent,
 ) -> WholeStacks:
     """Find the callers in user space.
@@ -158,16 +157,16 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     return WholeStacks(samples, stacks, copies, is_cut, short[~is_in_chain])
 
 
-class _Registers(Mapping[int, "NDArray[np.uint64]"]):
+class _Registers(Mapping[int, "U64"]):
     """Registers of some states, rows i64[k], each gathered on request.
 
     `names` has the kernel's number of each register by its number here.
     """
 
-    def __init__(self, states: UserStates, rows: NDArray[np.int64], names: dict[int, int]) -> None:
+    def __init__(self, states: UserStates, rows: I64, names: dict[int, int]) -> None:
         self._states, self._rows, self._names = states, rows, names
 
-    def __getitem__(self, name: int) -> NDArray[np.uint64]:
+    def __getitem__(self, name: int) -> U64:
         found = self._states.register(self._names[name], self._rows)
         if found is None:
             raise KeyError(name)
@@ -184,10 +183,7 @@ class _Registers(Mapping[int, "NDArray[np.uint64]"]):
 
 
 def unwind_input(
-    states: UserStates,
-    rows: NDArray[np.int64],
-    contexts: UserContexts,
-    machine: Machine,
+    states: UserStates, rows: I64, contexts: UserContexts, machine: Machine
 ) -> interface.UnwindInput:
     """Return the unwinder's input for some states, rows i64[k]; 0 for unrecorded registers."""
     numbers = states.register_numbers
@@ -218,7 +214,7 @@ def unwind_input(
 
 
 def _with_leaf_callers(
-    samples: Samples, of_sample: NDArray[np.int64], given: interface.UnwindInput, code: RecordedCode
+    samples: Samples, of_sample: I64, given: interface.UnwindInput, code: RecordedCode
 ) -> Samples:
     """Add the caller of a leaf, from the link register, after the leaf.
 
@@ -236,13 +232,8 @@ def _with_leaf_callers(
 
 
 def _continued(
-    samples: Samples,
-    stacks: UserStacks,
-    of_sample: NDArray[np.int64],
-    end: NDArray[np.uint8],
-    *,
-    is_fp_kept: NDArray[np.bool_],
-) -> tuple[Samples, UserStacks, NDArray[np.bool_]]:
+    samples: Samples, stacks: UserStacks, of_sample: I64, end: U8, *, is_fp_kept: Bools
+) -> tuple[Samples, UserStacks, Bools]:
     """Add to incomplete stacks the callers of their last frame by frame pointers.
 
     Args:
@@ -270,9 +261,7 @@ def _continued(
     return with_user_part(samples, rows, chains), stacks.without(rows), is_longer
 
 
-def _joined(
-    frames: Chains, other: Chains, is_next: NDArray[np.bool_]
-) -> tuple[Chains, NDArray[np.int64]]:
+def _joined(frames: Chains, other: Chains, is_next: Bools) -> tuple[Chains, I64]:
     """Add to stacks the frames that `other` has after their last frame.
 
     Args:
@@ -324,10 +313,10 @@ def _branch_chains(samples: Samples, calls: CallBranches) -> Chains:
 def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
     taken: UnwindInput,
     unwound: Unwound,
-    task: NDArray[np.uint64],
+    task: U64,
     keys: Sequence[ObjectKey],
     copy_bytes: int,
-    is_continued: NDArray[np.bool_],
+    is_continued: Bools,
 ) -> StackCopies:
     """Return the results of unwinding for each stack.
 
@@ -363,9 +352,7 @@ def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
     )
 
 
-def _needed_bytes(
-    taken: UnwindInput, unwound: Unwound, task: NDArray[np.uint64], end: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _needed_bytes(taken: UnwindInput, unwound: Unwound, task: U64, end: I8) -> tuple[I64, Bools]:
     """Return the sizes that would have held cut stacks, i64[n], and which may be too small."""
     whole, cut = (
         np.flatnonzero(end == interface.END_COMPLETE),
@@ -386,12 +373,7 @@ def _needed_bytes(
     return needed, is_least
 
 
-def _next_above(
-    group: NDArray[np.int64],
-    value: NDArray[np.uint64],
-    among: NDArray[np.int64],
-    candidates: NDArray[np.uint64],
-) -> NDArray[np.uint64]:
+def _next_above(group: I64, value: U64, among: I64, candidates: U64) -> U64:
     """Return for each value, u64[n], its group's least candidate above it, else the largest u64.
 
     `group` has the group of each value, `among` that of each candidate.

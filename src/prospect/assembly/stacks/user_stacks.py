@@ -20,8 +20,7 @@ from prospect.records import NamedTuple, Record, replace
 from prospect.spaces.attribution import look_up_tasks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, U64
     from prospect.events.record_columns import Samples
     from prospect.spaces.task_timeline import Timeline
     from prospect.unwind.interface import Unwound
@@ -36,10 +35,10 @@ class UserContexts(Record):
         process_row: i32[c] a process in that state; others may share it.
     """
 
-    of_sample: NDArray[np.int32]
-    space: NDArray[np.int32]
-    epoch: NDArray[np.int32]
-    process_row: NDArray[np.int32]
+    of_sample: I32
+    space: I32
+    epoch: I32
+    process_row: I32
 
 
 def find_user_contexts(samples: Samples, timeline: Timeline) -> UserContexts:
@@ -61,11 +60,11 @@ def find_user_contexts(samples: Samples, timeline: Timeline) -> UserContexts:
 class Chains(NamedTuple):
     """Concatenated words of samples; each sample has `length` i64[n] of them."""
 
-    length: NDArray[np.int64]
-    words: NDArray[np.uint64]
+    length: I64
+    words: U64
 
 
-def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
+def user_parts(samples: Samples, of_sample: I64) -> Chains:
     """Return the frames of user space that the kernel recorded for some samples."""
     begin, end = (column.take(of_sample) for column in user_begin(samples))
     length = np.maximum(end - begin - 1, 0)
@@ -73,7 +72,7 @@ def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
     return Chains(length, words.take(segments(begin + 1, length)))
 
 
-def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chains) -> Samples:
+def with_user_part(samples: Samples, of_sample: I64, frames: Chains) -> Samples:
     """Return the samples with new frames of user space for the rows `of_sample`, i64[k] ascending.
 
     Samples for which `frames` has none keep theirs.
@@ -109,11 +108,11 @@ class UserStacks(Record):
     """
 
     frames: Forest
-    innermost: NDArray[np.int32]
-    context: NDArray[np.int32]
-    address: NDArray[np.uint64]
+    innermost: I32
+    context: I32
+    address: U64
 
-    def with_cut_ends(self, of_sample: NDArray[np.int64]) -> UserStacks:
+    def with_cut_ends(self, of_sample: I64) -> UserStacks:
         """Return the stacks with an outermost frame [cut] for some samples, i64[k]."""
         rows = self.innermost.take(of_sample)
         of_sample, rows = of_sample[rows >= 0], rows[rows >= 0]
@@ -137,13 +136,13 @@ class UserStacks(Record):
             address=np.append(self.address, np.uint64(0)),
         )
 
-    def without(self, of_sample: NDArray[np.int64]) -> UserStacks:
+    def without(self, of_sample: I64) -> UserStacks:
         """Return the stacks without those of some samples, i64[k]."""
         innermost = self.innermost.copy()
         innermost[of_sample] = -1
         return replace(self, innermost=innermost)
 
-    def chains(self, of_sample: NDArray[np.int64]) -> Chains:
+    def chains(self, of_sample: I64) -> Chains:
         """Return the stacks of some samples, i64[k], as the kernel would have written them."""
         start, frame = self.frames.lists(self.innermost.take(of_sample))
         length = np.diff(start)
@@ -160,7 +159,7 @@ def no_user_stacks(samples: int) -> UserStacks:
     return UserStacks(Forest(none, none, none), innermost, none, np.zeros(0, np.uint64))
 
 
-def stacks_of_unwound(unwound: Unwound, of_sample: NDArray[np.int64], samples: int) -> UserStacks:
+def stacks_of_unwound(unwound: Unwound, of_sample: I64, samples: int) -> UserStacks:
     """Return the stacks of samples, of which those at i64[k] `of_sample` were unwound."""
     innermost = np.full(samples, -1, np.int32)
     innermost[of_sample] = unwound.innermost

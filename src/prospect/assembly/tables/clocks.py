@@ -20,10 +20,9 @@ from prospect.records import NamedTuple, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventAttr
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I32, I64, U64
     from prospect.events.record_columns import Events, Losses
     from prospect.profile.run_info import RunInfo
 
@@ -108,10 +107,7 @@ def with_one_clock_event(events: Events, info: RecordingInfo) -> tuple[Events, R
     clock = described[0]._replace(ids=(*described[1].ids, *described[0].ids))
     event = events.samples.event
     samples = replace(events.samples, event=event - (event > 0))
-    return (
-        replace(events, samples=samples),
-        info._replace(events=(clock, *described[2:])),
-    )
+    return (replace(events, samples=samples), info._replace(events=(clock, *described[2:])))
 
 
 def with_clock_periods(events: Events, info: RecordingInfo) -> Events:
@@ -280,9 +276,9 @@ def _table(rows: Sequence[_Row]) -> ClockTable:
 class _Throttles(NamedTuple):
     """Times at which clocks were throttled: i64, u64 and u64 columns."""
 
-    clock_index: NDArray[np.int64]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
+    clock_index: I64
+    begin_ns: U64
+    end_ns: U64
 
 
 def describe_clock_stops(clocks: Clocks, losses: Losses) -> ClockStopTable:
@@ -299,10 +295,10 @@ def describe_clock_stops(clocks: Clocks, losses: Losses) -> ClockStopTable:
     )
 
 
-def _clock_rows(clocks: Clocks, losses: Losses) -> NDArray[np.int64]:
+def _clock_rows(clocks: Clocks, losses: Losses) -> I64:
     """Return i64[l] the clock of each record, -1 if it has none."""
-    outside: NDArray[np.uint64] | NDArray[np.int32]
-    known: NDArray[np.uint64] | NDArray[np.int32]
+    outside: U64 | I32
+    known: U64 | I32
     if clocks.ids:
         known, outside = np.array(clocks.ids, np.uint64), losses.id
     else:
@@ -315,7 +311,7 @@ def _clock_rows(clocks: Clocks, losses: Losses) -> NDArray[np.int64]:
     return np.where(known.take(found) == outside, found, -1)
 
 
-def _throttles(losses: Losses, row_of_loss: NDArray[np.int64]) -> _Throttles:
+def _throttles(losses: Losses, row_of_loss: I64) -> _Throttles:
     """Pair each THROTTLE with the next UNTHROTTLE of its clock; one without lasts to the end."""
     is_throttle = losses.kind == abi.PERF_RECORD_THROTTLE
     chosen = is_throttle | (losses.kind == abi.PERF_RECORD_UNTHROTTLE)
@@ -332,9 +328,7 @@ def _throttles(losses: Losses, row_of_loss: NDArray[np.int64]) -> _Throttles:
     return _Throttles(clock[begins], time_ns[begins], end_ns[begins])
 
 
-def _ended_unseen(
-    throttles: _Throttles, full_clock: NDArray[np.int64], full_ns: NDArray[np.uint64]
-) -> _Throttles:
+def _ended_unseen(throttles: _Throttles, full_clock: I64, full_ns: U64) -> _Throttles:
     """End throttles after a tick if the record of their end may have been lost."""
     by_clock = np.lexsort((full_ns, full_clock))
     full_clock, full_ns = full_clock.take(by_clock), full_ns.take(by_clock)
@@ -351,9 +345,7 @@ def _ended_unseen(
     return throttles._replace(end_ns=end_ns)
 
 
-def _full_buffers(
-    table: ClockTable, losses: Losses, row_of_loss: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _full_buffers(table: ClockTable, losses: Losses, row_of_loss: I64) -> tuple[I64, U64]:
     """Return clock rows and times: a loss record is about all clocks of its CPU's buffer."""
     is_loss = np.isin(losses.kind, _LOSSES)
     of_clock = np.append(table.cpu, -1).take(row_of_loss)

@@ -24,10 +24,9 @@ from prospect.spaces.address_spaces import recorded_prot
 from prospect.spaces.attribution import viewed_tid
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.placing.placement import Placement
+    from prospect.columns.array_types import I32, I64, U64
     from prospect.events.record_columns import Events, Samples
     from prospect.profile.model import ProcessTable
     from prospect.spaces.attribution import Attribution
@@ -37,7 +36,7 @@ _MOST_LOST = 2.0**62
 
 
 def describe_hits(
-    hits: Attribution, location_index: NDArray[np.int32], history: ProcessHistory
+    hits: Attribution, location_index: I32, history: ProcessHistory
 ) -> tuple[HitTable, list[str]]:
     """Return the table of hits, still without entry reasons, and the names of threads.
 
@@ -57,9 +56,7 @@ def describe_hits(
     ), [name.decode("utf-8", "surrogateescape") for name in names]
 
 
-def describe_samples(
-    samples: Samples, hits: Attribution, stack_index: NDArray[np.int32] | None
-) -> SampleTable:
+def describe_samples(samples: Samples, hits: Attribution, stack_index: I32 | None) -> SampleTable:
     """Return the table of samples."""
     return SampleTable(
         hit_index=hits.sample_row,
@@ -73,7 +70,7 @@ def describe_samples(
 
 
 def describe_mappings(
-    hits: Attribution, placement: Placement, object_rows: NDArray[np.int32], history: ProcessHistory
+    hits: Attribution, placement: Placement, object_rows: I32, history: ProcessHistory
 ) -> MappingTable:
     """Return the mappings with hits, one row for a process and mapping.
 
@@ -179,7 +176,7 @@ def describe_syscalls(info: RecordingInfo, processes: ProcessTable) -> SyscallTa
     )
 
 
-def _columns(document: object) -> dict[str, NDArray[np.int64]] | None:
+def _columns(document: object) -> dict[str, I64] | None:
     """Return the columns of the counts; None if one is missing, of another length, or too large."""
     columns = {name: counts_of(mapping_of(document).get(name)) for name in _COLUMNS}
     rows = len(columns["image"])
@@ -192,7 +189,7 @@ def _columns(document: object) -> dict[str, NDArray[np.int64]] | None:
     return arrays if (arrays["number"] <= NO_SUCH_CALL).all() else None
 
 
-def _images(document: object) -> tuple[NDArray[np.int64] | None, NDArray[np.uint64]]:
+def _images(document: object) -> tuple[I64 | None, U64]:
     """Return pid and since_ns of the program images; None for invalid pids."""
     pids: Any = mapping_of(document).get("pid")
     since_ns = counts_of(mapping_of(document).get("since_ns"))
@@ -201,7 +198,7 @@ def _images(document: object) -> tuple[NDArray[np.int64] | None, NDArray[np.uint
     return np.array(pids, np.int64), np.array(since_ns, np.uint64)
 
 
-def _names(machine: str, called: list[int]) -> tuple[list[str], NDArray[np.int64]]:
+def _names(machine: str, called: list[int]) -> tuple[list[str], I64]:
     """Return distinct names in order, and the row of the name for each ``number * 2 + compat``."""
     names = [syscall_name(machine, call >> 1, compat=bool(call & 1)) for call in called]
     distinct = sorted(set(names))
@@ -209,9 +206,7 @@ def _names(machine: str, called: list[int]) -> tuple[list[str], NDArray[np.int64
     return distinct, np.array([place[name] for name in names], np.int64)
 
 
-def _rows_at(
-    pid: NDArray[np.int64], time_ns: NDArray[np.uint64], processes: ProcessTable
-) -> NDArray[np.int64]:
+def _rows_at(pid: I64, time_ns: U64, processes: ProcessTable) -> I64:
     """Return i64 the process row of each pid at a time; else its first row, -1 for none.
 
     A row begins at the fork or the exec, and an image at its first call, so it is the last row that

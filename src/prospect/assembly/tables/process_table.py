@@ -34,9 +34,8 @@ from prospect.spaces.address_spaces import recorded_prot
 from prospect.symbols.objects import classify
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.events.record_columns import Events
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
@@ -117,12 +116,7 @@ def _containers(recorded: object) -> dict[str, ContainerFacts]:
     }
 
 
-def _snapshot(
-    recorded: object,
-    pid: NDArray[np.int32],
-    parent_row: NDArray[np.int32],
-    later: dict[int, list[int]],
-) -> NDArray[np.int32]:
+def _snapshot(recorded: object, pid: I32, parent_row: I32, later: dict[int, list[int]]) -> I32:
     """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1).
 
     `later` has rows whose group and session were read later, from `_groups_met`.
@@ -152,12 +146,7 @@ def _snapshot(
     return np.array(rows, np.int32).reshape(-1, columns).T
 
 
-def _groups_met(
-    recorded: object,
-    pid: NDArray[np.int32],
-    parent_row: NDArray[np.int32],
-    start_ns: NDArray[np.uint64],
-) -> dict[int, list[int]]:
+def _groups_met(recorded: object, pid: I32, parent_row: I32, start_ns: U64) -> dict[int, list[int]]:
     """Return the groups and sessions that were read while processes ran, by their first row.
 
     If several processes had one pid, they belong to the last one that had begun then.
@@ -180,12 +169,7 @@ def _groups_met(
     return {row: facts[number][:2] for number, row in lives.items()}
 
 
-def _command_rows(
-    pid: NDArray[np.int32],
-    parent_row: NDArray[np.int32],
-    birth: NDArray[np.uint8],
-    command_pid: object,
-) -> NDArray[np.bool_]:
+def _command_rows(pid: I32, parent_row: I32, birth: U8, command_pid: object) -> Bools:
     """Mark COMMAND: the rows of its pid from its first exec on.
 
     Before that exec it still runs the recorder's code.
@@ -198,23 +182,16 @@ def _command_rows(
     return marked
 
 
-def _attached_rows(
-    pid: NDArray[np.int32],
-    parent_row: NDArray[np.int32],
-    birth: NDArray[np.uint8],
-    attached: tuple[int, ...],
-) -> NDArray[np.bool_]:
+def _attached_rows(pid: I32, parent_row: I32, birth: U8, attached: tuple[int, ...]) -> Bools:
     """Mark attached processes that ran before the recording, and the programs that they exec."""
-    marked: NDArray[np.bool_] = np.isin(pid, attached) & (birth == BIRTH_PREEXISTING)
+    marked: Bools = np.isin(pid, attached) & (birth == BIRTH_PREEXISTING)
     for row in np.flatnonzero(np.isin(pid, attached) & (birth == BIRTH_EXEC)).tolist():
         parent = int(parent_row[row])
         marked[row] = parent >= 0 and pid[parent] == pid[row] and bool(marked[parent])
     return marked
 
 
-def _descended(
-    is_command: NDArray[np.bool_], parent_row: NDArray[np.int32], info: RecordingInfo
-) -> NDArray[np.bool_]:
+def _descended(is_command: Bools, parent_row: I32, info: RecordingInfo) -> Bools:
     """Mark COMMAND or the attached processes, and their descendants.
 
     In task scope every process of an attached recording is one: a child forked between the openings
@@ -233,16 +210,11 @@ def _descended(
     return marked
 
 
-def _kernel_threads(
-    pid: NDArray[np.int32],
-    parent_pid: NDArray[np.int32],
-    parent_row: NDArray[np.int32],
-    recorded: NDArray[np.int32],
-) -> NDArray[np.bool_]:
+def _kernel_threads(pid: I32, parent_pid: I32, parent_row: I32, recorded: I32) -> Bools:
     """Mark kthreadd and its children, except those that exec (usermode programs)."""
     is_thread = (recorded == 1) | (pid == _KTHREADD_PID) | (parent_pid == _KTHREADD_PID)
     after_exec = (parent_row >= 0) & (pid == pid[np.maximum(parent_row, 0)])
-    marked: NDArray[np.bool_] = np.logical_and(is_thread, ~after_exec)
+    marked: Bools = np.logical_and(is_thread, ~after_exec)
     return marked
 
 
@@ -258,11 +230,7 @@ class UnhitMappings:
     """The mappings without a hit, process by process."""
 
     def __init__(
-        self,
-        history: ProcessHistory,
-        process_row: NDArray[np.int32],
-        mapping_index: NDArray[np.int64],
-        extras: dict[str, Any],
+        self, history: ProcessHistory, process_row: I32, mapping_index: I64, extras: dict[str, Any]
     ) -> None:
         """Take i32[h] the process and i64[h] the mapping of each hit, -1 for none.
 
@@ -343,9 +311,7 @@ class UnhitMappings:
             path = self._paths[name] = os.fsdecode(self._history.names[name])
         return path
 
-    def _first_and_last_pieces(
-        self, name: NDArray[np.int32], hit_name: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _first_and_last_pieces(self, name: I32, hit_name: I32) -> tuple[I64, I64]:
         """Merge the pieces of code of a jitdump file into one row, like those with hits.
 
         Args:
@@ -368,7 +334,7 @@ class UnhitMappings:
         return WholeMaps(self._extras) if self._extras.get("memory_maps") else None
 
     @functools.cached_property
-    def _is_jit(self) -> NDArray[np.bool_]:
+    def _is_jit(self) -> Bools:
         """bool[n]: whether a mapping's name, a row of the history's, is that of a jitdump file."""
         names, of_mappings = self._history.names, self._history.mappings.name
         is_jit = np.zeros(len(names) + 1, np.bool_)  # one more, for -1
@@ -377,12 +343,12 @@ class UnhitMappings:
         return is_jit
 
     @functools.cached_property
-    def _is_hit(self) -> NDArray[np.bool_]:
+    def _is_hit(self) -> Bools:
         """bool[m]: marks of mappings for temporary use, all False."""
         return np.zeros(len(self._history.mappings), np.bool_)
 
     @functools.cached_property
-    def _last_change(self) -> NDArray[np.int64]:
+    def _last_change(self) -> I64:
         """i64[p]: the last change of each process in the timeline; 0 if there is none."""
         process_row = self._history.timeline.process_row
         last = np.zeros(len(self._history.processes.pid), np.int64)
@@ -391,7 +357,7 @@ class UnhitMappings:
         return last
 
     @functools.cached_property
-    def _hits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _hits(self) -> tuple[I64, I64]:
         """The distinct pairs of a process and a mapping with hits, processes ascending."""
         count = max(len(self._history.mappings), 1)
         rows = np.flatnonzero(self._mapping_index >= 0)
@@ -401,25 +367,20 @@ class UnhitMappings:
         process, mapping = np.divmod(pairs, count)
         return process, mapping
 
-    def _hit_mappings(self, process: int) -> NDArray[np.int64]:
+    def _hit_mappings(self, process: int) -> I64:
         of_process, mapping = self._hits
         first, end = np.searchsorted(of_process, (process, process + 1))
         return mapping[first:end]
 
 
-def _overlaps(
-    start: NDArray[np.uint64],
-    end: NDArray[np.uint64],
-    other_start: NDArray[np.uint64],
-    other_end: NDArray[np.uint64],
-) -> NDArray[np.bool_]:
+def _overlaps(start: U64, end: U64, other_start: U64, other_end: U64) -> Bools:
     """Return bool[n] which ranges share an address with any of the others."""
     order = np.argsort(other_start, kind="stable")
     first, reached = other_start[order], np.maximum.accumulate(other_end[order])
     # The number of others that begin before a range ends, and their furthest end.
     before = np.searchsorted(first, end)
     reach = np.concatenate((np.zeros(1, np.uint64), reached))[before]
-    overlaps: NDArray[np.bool_] = reach > start
+    overlaps: Bools = reach > start
     return overlaps
 
 

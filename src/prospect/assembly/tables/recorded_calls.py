@@ -21,9 +21,8 @@ from prospect.symbols.demangling.demangle import demangle
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I32, I64
     from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
     from prospect.spaces.task_timeline import Timeline
 
@@ -46,11 +45,11 @@ class CountedCalls(Record):
     """
 
     document: dict[str, Any]
-    counts: dict[str, NDArray[np.int64]]
-    by_window: dict[str, NDArray[np.int64]]
+    counts: dict[str, I64]
+    by_window: dict[str, I64]
     functions: int
     addresses: Addresses
-    process_index: NDArray[np.int32]
+    process_index: I32
 
 
 def read_call_counts(info: RecordingInfo, timeline: Timeline) -> CountedCalls | None:
@@ -85,7 +84,7 @@ def read_call_counts(info: RecordingInfo, timeline: Timeline) -> CountedCalls | 
 
 def describe_call_counts(
     counted: CountedCalls | None,
-    location_index: NDArray[np.int32],
+    location_index: I32,
     objects: ObjectTable,
     functions: FunctionTable,
     locations: LocationTable,
@@ -127,9 +126,7 @@ def _hook(document: Mapping[str, object]) -> tuple[str, ...]:
     return (*name, *texts_of(document.get("lines"))) if name and name[0] else ()
 
 
-def _columns(
-    document: object, names: tuple[str, ...], functions: int
-) -> dict[str, NDArray[np.int64]] | None:
+def _columns(document: object, names: tuple[str, ...], functions: int) -> dict[str, I64] | None:
     """Return columns of counts; None if one is missing, of another length, or out of range."""
     columns = {name: counts_of(mapping_of(document).get(name)) for name in names}
     rows = len(columns["calls"])
@@ -194,9 +191,7 @@ def _windows(counted: CountedCalls) -> CallWindows | None:
     )
 
 
-def _process_of(
-    counted: CountedCalls, function: NDArray[np.int64], pid: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _process_of(counted: CountedCalls, function: I64, pid: I64) -> I32:
     """Return i32[n] the process row in which a pid first called a function, -1 if it never did."""
     counts = counted.counts
     order = np.argsort(counts["first_ns"], kind="stable")

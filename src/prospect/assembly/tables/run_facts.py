@@ -34,10 +34,9 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import F64, U16, U64, Bools
     from prospect.events.record_columns import Events, Losses, Samples
     from prospect.events.runtime_records import RuntimeRecords
 
@@ -264,7 +263,7 @@ def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
     return statistics | counts_by_name(info.extras.get("counters"))
 
 
-def lost_beside(losses: Losses, info: RecordingInfo) -> NDArray[np.bool_]:
+def lost_beside(losses: Losses, info: RecordingInfo) -> Bools:
     """Return which losses are of events without samples: mappings, processes and the like."""
     silent = [
         number
@@ -291,7 +290,7 @@ def _lost_switches(info: RecordingInfo) -> int:
     )
 
 
-def _is_synthesised(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _is_synthesised(time_ns: U64) -> Bools:
     """Mark records of earlier tasks and mappings; none if no record has a time."""
     if not time_ns.any():
         return np.zeros(len(time_ns), np.bool_)
@@ -500,11 +499,7 @@ def counts_cycles(description: EventDescription) -> bool:
     return _CYCLES_NAME.fullmatch(description.name.lower()) is not None
 
 
-def _speeds(
-    owner: NDArray[np.uint64] | NDArray[np.uint16],
-    time_ns: NDArray[np.uint64],
-    amount: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _speeds(owner: U64 | U16, time_ns: U64, amount: F64) -> tuple[F64, F64]:
     """Return the speed between each two samples of a counter in units a second, and its units."""
     order = np.argsort(owner, kind="stable")
     owner, time, amount = owner.take(order), time_ns.take(order).view(np.int64), amount.take(order)
@@ -516,7 +511,7 @@ def _speeds(
     return gained / elapsed_s, gained
 
 
-def _median(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+def _median(values: F64, weight: F64) -> float:
     """Return the value below which half of the weight is."""
     order = np.argsort(values)
     running = np.cumsum(weight.take(order))
@@ -525,7 +520,7 @@ def _median(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
     return float(values[order[np.searchsorted(running, running[-1] / 2.0)]])
 
 
-def _spread(speed: NDArray[np.float64], weight: NDArray[np.float64], median: float) -> float:
+def _spread(speed: F64, weight: F64, median: float) -> float:
     """Return the variation of the speed between CPUs and times, as a share of it."""
     if not median > 0:
         return 0.0

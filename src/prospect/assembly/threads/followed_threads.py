@@ -27,9 +27,8 @@ from prospect.wall.schedule_records import by_thread_and_time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.assembly.threads.thread_states import Marks
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.events.record_columns import RawFields, Samples, Switches
 
 # Columns of `EventDescription.fields` of switches.
@@ -41,15 +40,13 @@ _OUTSIDE, _UNKNOWN = -1, -2
 _MOST_LABELS = 1 << 16
 
 
-def followed_samples(found: RawFields) -> NDArray[np.int64]:
+def followed_samples(found: RawFields) -> I64:
     """Return the samples of switches at which a followed task leaves."""
     rows = np.flatnonzero(found.values[_FOLLOWED] & _FOLLOWS_PREV)
     return found.sample.take(rows)
 
 
-def left_with(
-    samples: Samples, of_switch: NDArray[np.int64], times: int
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def left_with(samples: Samples, of_switch: I64, times: int) -> tuple[I64, U64]:
     """Return the samples with stacks that follow the record of their switch, and its times.
 
     The program writes its record first, and no other of these follows on that CPU before the
@@ -103,9 +100,7 @@ def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
     return inserted(switches, came, place)
 
 
-def _twice_out(
-    switches: Switches, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _twice_out(switches: Switches, rows: I64) -> tuple[I64, I64]:
     """Return the rows of departures without an arrival before the thread's next one, and these."""
     is_out = switches.is_out.take(rows)
     # If a thread arrives and leaves at one time, it arrives first.
@@ -144,12 +139,7 @@ def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking
     return states.joined_marks((marks, found, came), is_kept)
 
 
-def _found(
-    marks: Marks,
-    switches: NDArray[np.int64],
-    first: NDArray[np.int32],
-    of_wakes: tuple[Samples, int],
-) -> Marks:
+def _found(marks: Marks, switches: I64, first: I32, of_wakes: tuple[Samples, int]) -> Marks:
     """Return births, by ascending thread, of threads that are followed since they woke another.
 
     Such a thread has a CPU then, so its first recorded switch is that it leaves it.
@@ -176,9 +166,7 @@ def _found(
     )
 
 
-def calls_of_waits(
-    samples: Samples, rows: NDArray[np.int64], is_blocked: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def calls_of_waits(samples: Samples, rows: I64, is_blocked: Bools) -> I64:
     """Return i64[n] the system call in which each wait began.
 
     Args:
@@ -194,9 +182,7 @@ def calls_of_waits(
     return calls
 
 
-def with_calls(
-    labelled: SampleEntryReasons, calls: NDArray[np.int64], machine: str
-) -> SampleEntryReasons:
+def with_calls(labelled: SampleEntryReasons, calls: I64, machine: str) -> SampleEntryReasons:
     """Return the entry reasons of samples, those of waits by their system calls.
 
     Args:

@@ -19,7 +19,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools, Ints
 
 # Kinds of marks, in their order at one thread and time.
 MARK_BEGIN = 0  # the recording begins
@@ -72,20 +72,20 @@ class Marks(NamedTuple):
         sample: i32[m] row of samples for MARK_SAMPLE and MARK_WAKE, -1 for other marks.
     """
 
-    tid: NDArray[np.int32]
-    pid: NDArray[np.int32]
-    time_ns: NDArray[np.uint64]
-    kind: NDArray[np.uint8]
-    sample: NDArray[np.int32]
+    tid: I32
+    pid: I32
+    time_ns: U64
+    kind: U8
+    sample: I32
 
-    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Marks:
+    def take(self, rows: Ints | Bools) -> Marks:
         """Return some of the marks, by number or by bool[m]."""
         return Marks(
             self.tid[rows], self.pid[rows], self.time_ns[rows], self.kind[rows], self.sample[rows]
         )
 
 
-def joined_marks(parts: Sequence[Marks], is_kept: NDArray[np.bool_] | None = None) -> Marks:
+def joined_marks(parts: Sequence[Marks], is_kept: Bools | None = None) -> Marks:
     """Return the marks of several tables; `is_kept` bool[m] selects those of the first one."""
     head = slice(None) if is_kept is None or is_kept.all() else is_kept
     return Marks(
@@ -109,18 +109,18 @@ class ThreadStates(Record):
         waker: i32[i] row of the sample of the wake-up that ended it, -1 without.
     """
 
-    tid: NDArray[np.int32]
-    pid: NDArray[np.int32]
-    begin_ns: NDArray[np.uint64]
-    end_ns: NDArray[np.uint64]
-    last_ns: NDArray[np.uint64]
-    life: NDArray[np.int32]
-    state: NDArray[np.uint8]
-    start_ns: NDArray[np.uint64]
-    length_ns: NDArray[np.int64]
-    mark: NDArray[np.uint8]
-    sample: NDArray[np.int32]
-    waker: NDArray[np.int32]
+    tid: I32
+    pid: I32
+    begin_ns: U64
+    end_ns: U64
+    last_ns: U64
+    life: I32
+    state: U8
+    start_ns: U64
+    length_ns: I64
+    mark: U8
+    sample: I32
+    waker: I32
 
 
 def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> ThreadStates:
@@ -186,7 +186,7 @@ def _with_begins(handed_over: list[Marks]) -> Marks:
     return every.take(by_kind.take(order))
 
 
-def _lives(handed_over: list[Marks]) -> tuple[Marks, NDArray[np.int32]]:
+def _lives(handed_over: list[Marks]) -> tuple[Marks, I32]:
     """Separate the threads of one tid, and drop marks between death and last switch.
 
     Returns:
@@ -204,9 +204,7 @@ def _lives(handed_over: list[Marks]) -> tuple[Marks, NDArray[np.int32]]:
     return (marks, life) if is_kept.all() else (marks.take(is_kept), life[is_kept])
 
 
-def _with_samples_of_switches(
-    marks: Marks, life: NDArray[np.int32]
-) -> tuple[Marks, NDArray[np.int32]]:
+def _with_samples_of_switches(marks: Marks, life: I32) -> tuple[Marks, I32]:
     """Give each departure from a CPU the row of its sample, and leave out the samples' marks.
 
     The record of the switch follows its sample, possibly after a wake-up.
@@ -221,7 +219,7 @@ def _with_samples_of_switches(
     return marks._replace(sample=sample).take(kept), life[kept]
 
 
-def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int32]) -> Marks:
+def _with_wakes_behind_switches(marks: Marks, life: I32) -> Marks:
     """Move wake-ups of threads that are just leaving their CPU after the departure, in place.
 
     A task is dequeued, and can be woken, a little before its switch is recorded. Otherwise no
@@ -239,7 +237,7 @@ def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int32]) -> Marks:
     return marks
 
 
-def _without_idle_wakes(marks: Marks, life: NDArray[np.int32]) -> tuple[Marks, NDArray[np.int32]]:
+def _without_idle_wakes(marks: Marks, life: I32) -> tuple[Marks, I32]:
     """Leave out wake-ups of threads that did not wait, and all but the first of each wait."""
     is_wake = marks.kind == MARK_WAKE
     before = np.append(_MARK_END, marks.kind[:-1])[: len(is_wake)]

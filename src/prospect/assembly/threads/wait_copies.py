@@ -17,13 +17,12 @@ from prospect.columns.buffers import segments
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I64, U8, U64
     from prospect.events.record_columns import Events, RawData, UserStates
 
-    Rows = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+    Rows = I64
+    Words = U64
 
 _WORD_BYTES = 8
 _PIECE_WORDS = 64
@@ -126,7 +125,7 @@ def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
     )
 
 
-def _copy(words: Words, found: _Stacks, used: Rows, block: NDArray[np.uint8]) -> Rows:
+def _copy(words: Words, found: _Stacks, used: Rows, block: U8) -> Rows:
     """Write the concatenated copies of some stacks; return the bytes of each."""
     most = int(found.pieces.max(initial=0))
     copies = block.view("<u8").reshape(len(used), most * _PIECE_WORDS)
@@ -149,7 +148,7 @@ def _copy(words: Words, found: _Stacks, used: Rows, block: NDArray[np.uint8]) ->
     return held
 
 
-def _room(stacks: Rows, each_bytes: int) -> tuple[Rows, NDArray[np.uint8]]:
+def _room(stacks: Rows, each_bytes: int) -> tuple[Rows, U8]:
     """Return the stacks that fit into the memory limit, and the memory."""
     stacks = stacks[: MOST_COPIED_BYTES // max(each_bytes, 1)]
     size_bytes = len(stacks) * each_bytes

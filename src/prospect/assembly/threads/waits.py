@@ -37,10 +37,9 @@ from prospect.spaces.attribution import task_pid, task_tid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.threads.thread_states import Marks, ThreadStates
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.events.record_columns import Events, RawFields, Samples
     from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
@@ -91,8 +90,8 @@ class Waits(Record):
     info: RecordingInfo
     states: ThreadStates
     first_event: int
-    waker: NDArray[np.int32] | None = None
-    calls: NDArray[np.int64] | None = None
+    waker: I32 | None = None
+    calls: I64 | None = None
 
 
 def with_copies_of_waits(events: Events, info: RecordingInfo) -> Events:
@@ -236,11 +235,11 @@ def describe_threads(waits: Waits, history: ProcessHistory) -> ThreadTimes:
     count = len(found.tid)
     process, comm = _programs(found, history)
 
-    def summed(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def summed(chosen: Bools) -> I64:
         sums = np.bincount(found.life[chosen], found.length_ns[chosen], count)
         return sums.astype(np.int64)
 
-    def counted(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def counted(chosen: Bools) -> I64:
         return np.bincount(found.life[chosen], minlength=count)
 
     is_blocked = found.state == states.BLOCKED
@@ -359,9 +358,7 @@ def _marks(
     return marks if is_thread.all() else marks.take(is_thread)
 
 
-def _marks_of(
-    task: NDArray[np.uint64], time_ns: NDArray[np.uint64], kind: NDArray[np.uint8]
-) -> Marks:
+def _marks_of(task: U64, time_ns: U64, kind: U8) -> Marks:
     return states.Marks(
         tid=task_tid(task),
         pid=task_pid(task),
@@ -372,11 +369,8 @@ def _marks_of(
 
 
 def _worth_waits(
-    samples: Samples,
-    number: NDArray[np.int64],
-    found: ThreadStates,
-    left_out: _EventsOfSwitches,
-) -> tuple[Samples, NDArray[np.int64], NDArray[np.int32]]:
+    samples: Samples, number: I64, found: ThreadStates, left_out: _EventsOfSwitches
+) -> tuple[Samples, I64, I32]:
     """Return the samples; those of switches have the length of the wait that began there.
 
     Args:
@@ -416,13 +410,13 @@ def _worth_waits(
     return waits_only, rows.take(order), waker.take(order)
 
 
-def _fields_at(raw: RawFields, is_chosen: NDArray[np.bool_]) -> RawFields | None:
+def _fields_at(raw: RawFields, is_chosen: Bools) -> RawFields | None:
     """Return the fields of some samples, bool[n]; None if there are none."""
     rows = np.flatnonzero(is_chosen.take(raw.sample))
     return raw.chosen(rows, raw.sample.take(rows)) if len(rows) else None
 
 
-def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.int32], list[str]]:
+def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[I32, list[str]]:
     """Return each thread's last process row, i32[t], and its last name."""
     # Just before its end: with the death the number is free.
     last_ns = np.maximum(found.begin_ns, np.maximum(found.end_ns, np.uint64(1)) - np.uint64(1))
@@ -491,9 +485,7 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
     return [marks]
 
 
-def wakings(
-    events: Events, info: RecordingInfo
-) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
+def wakings(events: Events, info: RecordingInfo) -> tuple[U64, I32, I32]:
     """Return time, thread and waker of the recorded wake-ups by time; see `_wakers`."""
     found = _fields_of(events, _traced_event(info, WAKING_EVENT))
     if found is None:
@@ -505,7 +497,7 @@ def wakings(
     return time_ns.take(order), tid.take(order), waker.take(order)
 
 
-def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
+def _wakers(samples: Samples, sample: I64) -> I32:
     """Return i32[n] the threads of samples of ``sched:sched_waking``, rows i64[n].
 
     BY_INTERRUPT if an interrupt woke the thread, -1 for row -1.
@@ -521,7 +513,7 @@ def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.where(sample < 0, -1, tid).astype(np.int32)
 
 
-def processes_of(events: Events, tasks: NDArray[np.uint64]) -> Processes:
+def processes_of(events: Events, tasks: U64) -> Processes:
     """Return the first process of each thread in `tasks`, u64, and in the events of tasks."""
     from prospect.wall.schedule_records import Processes  # noqa: PLC0415 - only of switches
 
@@ -543,7 +535,7 @@ def _fields_of(events: Events, event: int) -> RawFields | None:
     return _fields_at(raw, events.samples.event == event)
 
 
-def _tasks(pid: NDArray[np.int32], tid: NDArray[np.int32]) -> NDArray[np.uint64]:
+def _tasks(pid: I32, tid: I32) -> U64:
     low = pid.astype(np.uint32).astype(np.uint64)
     high = tid.astype(np.uint32).astype(np.uint64)
     return low | high << _TID_SHIFT

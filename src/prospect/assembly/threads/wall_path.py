@@ -25,9 +25,8 @@ from prospect.wall.schedule_replay import ended_schedule
 from prospect.wall.turns import Turns, turn_pieces
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.columns.array_types import I32, I64, U64, Bools
     from prospect.events.record_columns import Events, Tasks
     from prospect.figures.find_turns import FoundTurns
     from prospect.profile.complete import CompleteProfile
@@ -56,9 +55,9 @@ class CommandPath(Record):
     """
 
     pieces: Pieces
-    pid: NDArray[np.int32]
-    taker_pid: NDArray[np.int32]
-    ender_pid: NDArray[np.int32]
+    pid: I32
+    taker_pid: I32
+    ender_pid: I32
 
     def described(self, history: ProcessHistory) -> WallPath:
         """Return the table of a profile."""
@@ -70,11 +69,7 @@ class CommandPath(Record):
         had = replace(had, tid=np.where(had.tid >= _LEAST_UNKNOWN_TID, np.int32(-1), had.tid))
         is_nobody, is_ended = had.tid <= NOBODY, pieces.ended_by > 0
         every = np.concatenate(
-            (
-                name,
-                np.where(is_nobody, -1, taker_name),
-                np.where(is_ended, ender_name, -1),
-            )
+            (name, np.where(is_nobody, -1, taker_name), np.where(is_ended, ender_name, -1))
         )
         rows, index = distinct_keys((every + np.int32(1)).astype(np.int32), len(history.names) + 1)
         raw = [history.names[row - 1] if row else _NOBODY_NAME for row in rows.tolist()]
@@ -214,11 +209,8 @@ def _with_others(
 
 
 def _sampled_switches(
-    switches: record_columns.Switches,
-    samples: record_columns.Samples,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> tuple[record_columns.Switches, NDArray[np.bool_]]:
+    switches: record_columns.Switches, samples: record_columns.Samples, begin: I64, end: I64
+) -> tuple[record_columns.Switches, Bools]:
     """Return switches half way between samples of different threads, and which times had samples.
 
     Args:
@@ -294,9 +286,7 @@ def _ended_by_exits(tasks: Tasks, switches: record_columns.Switches) -> Wakings:
 _LEFT = 255  # among TASK_*: the thread left a CPU
 
 
-def _lives(
-    tasks: Tasks, switches: record_columns.Switches
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
+def _lives(tasks: Tasks, switches: record_columns.Switches) -> tuple[I32, I32, U64]:
     """Return the threads that were born and ended: i32[l] by which one, i32[l], u64[l] the end.
 
     If the exit of a thread is not recorded, it is the last time that the thread left a CPU.
@@ -375,11 +365,7 @@ class TurnSource(Record):
         return replace(profile, turns=self._table(whole, found, history, len(profile.processes)))
 
     def _table(
-        self,
-        profile: CompleteProfile,
-        found: FoundTurns,
-        history: ProcessHistory,
-        processes: int,
+        self, profile: CompleteProfile, found: FoundTurns, history: ProcessHistory, processes: int
     ) -> TurnTable:
         whole = np.flatnonzero(found.state == TURN_WHOLE)
         tid, begin_ns = found.tid.take(whole), found.begin_ns.take(whole)

@@ -21,8 +21,7 @@ from prospect.profile.model import CPUMODE_USER
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools, Ints
     from prospect.estimate.clocks.grid import Grid
     from prospect.figures.report.report_view import EventView
     from prospect.profile.complete import ProfileByFunction
@@ -46,11 +45,11 @@ class Lateness(Record):
         late: i64[h] those of them that were late.
     """
 
-    cpu: NDArray[np.int32]
-    limit_ns: NDArray[np.float64]
-    usual_ns: NDArray[np.float64]
-    on_grid: NDArray[np.int64]
-    late: NDArray[np.int64]
+    cpu: I32
+    limit_ns: F64
+    usual_ns: F64
+    on_grid: I64
+    late: I64
 
 
 def sample_lateness(profile: ProfileByFunction, grid: Grid | None = None) -> Lateness | None:
@@ -75,9 +74,7 @@ def sample_lateness(profile: ProfileByFunction, grid: Grid | None = None) -> Lat
     return Lateness(cpu=cpu, limit_ns=limit_ns, usual_ns=usual_ns, on_grid=on_grid, late=late)
 
 
-def _usual(
-    profile: ProfileByFunction, grid: Grid, is_user: NDArray[np.bool_]
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+def _usual(profile: ProfileByFunction, grid: Grid, is_user: Bools) -> tuple[I32, F64, F64]:
     """Return each CPU, its limit for late samples, and the median delay, in user mode."""
     cpu_of_stretch = profile.clocks.cpu.take(grid.stretches.clock_index)
     cpu = distinct(cpu_of_stretch)
@@ -96,9 +93,7 @@ def _usual(
     return cpu, limit_ns, usual_ns
 
 
-def late_shares(
-    lateness: Lateness | None, row_of_hit: NDArray[np.integer], row_count: int
-) -> NDArray[np.float64]:
+def late_shares(lateness: Lateness | None, row_of_hit: Ints, row_count: int) -> F64:
     """Return the share of each row's samples that came late, 0 to 1.
 
     `row_of_hit` has the row of each row of hits, -1 for none.
@@ -118,7 +113,7 @@ def late_shares(
     return shares
 
 
-def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[float, float]:
+def _quantiles(late_ns: F64, rows: I64) -> tuple[float, float]:
     """Return the median and the limit of usual delays; nan with too few samples.
 
     `late_ns` is of all samples; `rows` are those in user mode.
@@ -140,9 +135,9 @@ class LateFunctions(Record):
         kernel_parts: of those of each of `EventView.kernel.parts`.
     """
 
-    functions: NDArray[np.float64]
-    kernel: NDArray[np.float64]
-    kernel_parts: tuple[NDArray[np.float64], ...]
+    functions: F64
+    kernel: F64
+    kernel_parts: tuple[F64, ...]
 
 
 def late_functions(

@@ -35,14 +35,13 @@ from prospect.estimate.clocks.grid import tick_grid, usable_periods_ns
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, U8, Bools
     from prospect.estimate.clocks.gaps import Gaps
     from prospect.estimate.clocks.grid import Grid
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import ClockTable
 
-    Rows = NDArray[np.int64]
+    Rows = I64
 
 # The kind of a gap: idle as far as the kernel's accounting says so, or regardless of it.
 _BUSY, _IDLE, _MAY_BE_IDLE = 0, 1, 2
@@ -83,7 +82,7 @@ class TickCounts(NamedTuple):
         return closure
 
     @property
-    def closure_share(self) -> NDArray[np.float64]:
+    def closure_share(self) -> F64:
         """The closure error as a share of the expected ticks, f64[r]."""
         return self.closure / np.maximum(self.expected, 1)
 
@@ -95,7 +94,7 @@ class TickCounts(NamedTuple):
 
 
 def count_ticks(
-    profile: ProfileByFunction, grid: Grid, group: Rows, idle_s: NDArray[np.float64]
+    profile: ProfileByFunction, grid: Grid, group: Rows, idle_s: F64
 ) -> tuple[TickCounts, Rows, int]:
     """Count ticks by clock and CPU, over all stretches.
 
@@ -112,10 +111,10 @@ def count_ticks(
     hits_zero = looked_up(looked_up(is_zero, profile.samples.hit_index), grid.sample_index)
     is_idle = np.append(hits_zero, True)
 
-    def summed(ticks: NDArray[np.float64] | Rows) -> Rows:
+    def summed(ticks: F64 | Rows) -> Rows:
         return np.rint(np.bincount(group, ticks, group_count)).astype(np.int64)
 
-    def by_clock(ticks: NDArray[np.float64] | Rows) -> Rows:
+    def by_clock(ticks: F64 | Rows) -> Rows:
         return summed(np.bincount(grid.stretches.clock_index, ticks, len(clocks)))
 
     gaps = find_gaps(grid, profile.clock_stops)
@@ -157,32 +156,26 @@ def count_ticks(
     return counts, idle_throttled, int((reported - lost).sum())
 
 
-def _expected(clocks: ClockTable, grid: Grid) -> NDArray[np.float64]:
+def _expected(clocks: ClockTable, grid: Grid) -> F64:
     ran_ns = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
     ticks = np.floor(ran_ns.astype(np.float64) / usable_periods_ns(clocks))
-    expected: NDArray[np.float64] = np.minimum(ticks, _MOST_TICKS)
+    expected: F64 = np.minimum(ticks, _MOST_TICKS)
     expected[grid.stretches.clock_index[grid.ran_before]] = window_ticks(grid, clocks.end_ns)
     return expected
 
 
-def _is_idle_before(grid: Grid, is_idle: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _is_idle_before(grid: Grid, is_idle: Bools) -> Bools:
     """Return bool[s]: whether the CPU was idle on both sides of each stretch's start."""
     has_samples = np.diff(grid.start) > 0
     none = len(is_idle) - 1
     first = np.where(has_samples, grid.start[:-1], none)
     last = np.roll(np.where(has_samples, grid.start[1:] - 1, none), 1)
     is_known = (first != none) | (last != none)
-    both: NDArray[np.bool_] = is_idle.take(first) & is_idle.take(last) & is_known
+    both: Bools = is_idle.take(first) & is_idle.take(last) & is_known
     return both
 
 
-def _missing(
-    grid: Grid,
-    gaps: Gaps,
-    group: Rows,
-    is_idle: NDArray[np.bool_],
-    has_accounting: NDArray[np.bool_],
-) -> Rows:
+def _missing(grid: Grid, gaps: Gaps, group: Rows, is_idle: Bools, has_accounting: Bools) -> Rows:
     """Return i64[g, GAP_KINDS, _STATES]: missing ticks by group of clock rows."""
     period_ns = grid.stretches.period_ns.take(gaps.stretch)
     limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
@@ -202,9 +195,7 @@ def _missing(
     return ticks.astype(np.int64).reshape(-1, GAP_KINDS, _STATES)
 
 
-def _most_idle(
-    idle_s: NDArray[np.float64], period_s: NDArray[np.float64], cpu_clocks: Rows, expected: Rows
-) -> NDArray[np.float64]:
+def _most_idle(idle_s: F64, period_s: F64, cpu_clocks: Rows, expected: Rows) -> F64:
     """Return f64[g]: how many ticks of each clock may be idle by the kernel's accounting.
 
     Args:
@@ -222,9 +213,7 @@ def _most_idle(
     return np.nan_to_num(most, nan=np.inf)
 
 
-def _by_accounting(
-    missing: Rows, most_idle: NDArray[np.float64], idle_hits: Rows
-) -> tuple[Rows, NDArray[np.float64]]:
+def _by_accounting(missing: Rows, most_idle: F64, idle_hits: Rows) -> tuple[Rows, F64]:
     """Count ticks that may be idle as idle, as far as the kernel's accounting allows.
 
     Args:
@@ -247,9 +236,7 @@ def _by_accounting(
     return known, np.maximum(left, 0.0)
 
 
-def _share_out(
-    reported: Rows, missing: Rows, room: NDArray[np.float64], has_others: NDArray[np.bool_]
-) -> tuple[Rows, Rows]:
+def _share_out(reported: Rows, missing: Rows, room: F64, has_others: Bools) -> tuple[Rows, Rows]:
     """Charge losses to the gaps that may hold them.
 
     Losses at the very end of a run have no record with their time. Ticks missing next to losses are
@@ -308,16 +295,16 @@ class SampleAccounting(Record):
         other_losses: records lost that were no samples.
     """
 
-    cpu: NDArray[np.int32]
+    cpu: I32
     by_cpu: TickCounts
     clock_cpu: Rows
-    clock: NDArray[np.uint8]
-    period_ns: NDArray[np.float64]
+    clock: U8
+    period_ns: F64
     by_clock: TickCounts
-    idle_s: NDArray[np.float64]
-    busy_s: NDArray[np.float64]
-    accounted_idle_s: NDArray[np.float64]
-    accounted_steal_s: NDArray[np.float64]
+    idle_s: F64
+    busy_s: F64
+    accounted_idle_s: F64
+    accounted_steal_s: F64
     unsampled_s: float
     unwatched_s: float
     unclocked: int
@@ -376,9 +363,7 @@ def _unwatched_s(profile: ProfileByFunction, group: Rows, clock_cpu: Rows) -> fl
     return float(missing_ns.sum()) * 1e-9
 
 
-def _accounted(
-    profile: ProfileByFunction, cpus: NDArray[np.int32], keys: tuple[str, ...]
-) -> NDArray[np.float64]:
+def _accounted(profile: ProfileByFunction, cpus: I32, keys: tuple[str, ...]) -> F64:
     known = profile.run.cpu_accounting
     seconds = [
         sum(known[cpu].get(key, np.nan) for key in keys) if cpu in known else np.nan

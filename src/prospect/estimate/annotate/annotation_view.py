@@ -35,6 +35,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I64, Ints
     from prospect.estimate.errors.design import Design
     from prospect.figures.function_choice import FunctionChoice
     from prospect.options import Detail
@@ -55,12 +56,12 @@ class RowSums(Record):
         share: f64[r] of the weight of all hits that count, in a row or none.
     """
 
-    hits: NDArray[np.int64]
-    period: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    half_width_s: NDArray[np.float64] | None
-    share: NDArray[np.float64]
+    hits: I64
+    period: I64
+    seconds: F64
+    weight: F64
+    half_width_s: F64 | None
+    share: F64
 
 
 class EventSums(Record):
@@ -69,7 +70,7 @@ class EventSums(Record):
     profile: CompleteProfile
     design: Design
 
-    def by(self, at: NDArray[np.int64], row_of_hit: NDArray[np.integer], rows: int) -> RowSums:
+    def by(self, at: I64, row_of_hit: Ints, rows: int) -> RowSums:
         """Add up the hits `at` by their rows, `row_of_hit`, -1 for none."""
         hits, event = self.profile.hits, self.design.event
         count, period = hits.count.take(at), hits.period.take(at)
@@ -126,9 +127,9 @@ class Blocks(Record):
         jump_from, jump_to: i64[j] rows of the jumps that stay in the function, and their targets.
     """
 
-    start: NDArray[np.int64]
-    jump_from: NDArray[np.int64]
-    jump_to: NDArray[np.int64]
+    start: I64
+    jump_from: I64
+    jump_to: I64
 
     def sums(self, column: NDArray[_Number]) -> NDArray[_Number]:
         """Add up a column of the function's instructions by block."""
@@ -181,10 +182,10 @@ class AnnotatedFunction(Record):
     seconds: float
     half_width_s: float | None
     share: float
-    counted: NDArray[np.int64]
-    instruction_seconds: NDArray[np.float64]
-    instruction_half_width_s: NDArray[np.float64] | None
-    instruction_share: NDArray[np.float64]
+    counted: I64
+    instruction_seconds: F64
+    instruction_half_width_s: F64 | None
+    instruction_share: F64
     stray_hits: int
     blocks: Blocks
     hottest: int
@@ -205,18 +206,14 @@ class FunctionSums(NamedTuple):
 class InstructionSums(NamedTuple):
     """The sums of each instruction of a function, [n]."""
 
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64] | None
-    weight: NDArray[np.float64]
+    hits: I64
+    seconds: F64
+    half_width_s: F64 | None
+    weight: F64
 
 
 def annotated_function(
-    code: CodeTable,
-    function: int,
-    event: EventInfo,
-    whole: FunctionSums,
-    parts: InstructionSums,
+    code: CodeTable, function: int, event: EventInfo, whole: FunctionSums, parts: InstructionSums
 ) -> AnnotatedFunction:
     """Combine a function and its instructions."""
     rows = slice(int(code.start[function]), int(code.start[function + 1]))
@@ -385,7 +382,7 @@ def _why_nothing(
     return below_thresholds(most_s, choice.user_threshold_s, choice.kernel_threshold_s)
 
 
-def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np.int64]:
+def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> I64:
     """Return i64[h] each hit's row among the instructions, -1 for none."""
     locations = profile.locations
     row = np.full(len(locations), -1, np.int64)
@@ -408,7 +405,7 @@ def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np
 def _event(
     profile: CompleteProfile,
     event_index: int,
-    at: NDArray[np.int64],
+    at: I64,
     by_function: RowSums,
     by_instruction: RowSums,
 ) -> EventAnnotation:

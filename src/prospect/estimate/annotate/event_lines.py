@@ -38,8 +38,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.estimate.errors.design import Design
     from prospect.figures.report.function_profiles import FunctionProfile, FunctionProfiles
     from prospect.figures.report.report_view import EventView, ReportView
@@ -81,19 +80,19 @@ class LinesOfGroup(Record):
 class _Rows(NamedTuple):
     """Distinct source lines: row of the files or -1, line, row of the objects; each hit's row."""
 
-    file: NDArray[np.int64]
-    line: NDArray[np.int64]
-    object: NDArray[np.int64]
-    of_hit: NDArray[np.int64]
+    file: I64
+    line: I64
+    object: I64
+    of_hit: I64
 
 
 class _Tables(NamedTuple):
     """Tables of groups of hits, with the data for a `SourceLine` of each of their rows."""
 
     functions: FunctionProfiles
-    location: NDArray[np.int64]
-    places: NDArray[np.int64]
-    half_width_s: NDArray[np.float64]
+    location: I64
+    places: I64
+    half_width_s: F64
 
 
 class EventLines(Record):
@@ -197,7 +196,7 @@ class _Sums(Record):
     design: Design
     rows: _Rows
 
-    def by(self, at: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> _Tables:
+    def by(self, at: I64, group: I64, groups: int) -> _Tables:
         """Add up the hits `at`, i64[k], by their `group`, i64[k]."""
         hits, row = self.profile.hits, self.rows.of_hit.take(at)
         count, period = hits.count.take(at), hits.period.take(at)
@@ -210,9 +209,7 @@ class _Sums(Record):
         half = half_widths(self.design, tables.row_of_hit, len(tables.function))
         return _Tables(tables, location, places, half)
 
-    def _places(
-        self, at: NDArray[np.int64], table_row: NDArray[np.int64], weight: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _places(self, at: I64, table_row: I64, weight: F64) -> tuple[I64, I64]:
         """Return the location of each row's heaviest place of inlining, and how many there are."""
         location = self.profile.hits.location_index.take(at).astype(np.int64)
         chain = np.append(function_chains(self.lines), -1).take(
@@ -230,10 +227,10 @@ class _Sums(Record):
 class _Cells(NamedTuple):
     """Hits by (group, instruction): i64[c] ascending keys, group * instructions + row."""
 
-    key: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    period: NDArray[np.int64]
-    half_width_s: NDArray[np.float64] | None
+    key: I64
+    hits: I64
+    period: I64
+    half_width_s: F64 | None
 
 
 class EventCode(Record):
@@ -252,7 +249,7 @@ class EventCode(Record):
     _of_kernel: _Cells
 
     def of_process(
-        self, process: int, mode: int, table: FunctionProfile, half_width_s: NDArray[np.float64]
+        self, process: int, mode: int, table: FunctionProfile, half_width_s: F64
     ) -> Iterator[AnnotatedFunction]:
         """Yield the functions of a process's table, in its order.
 
@@ -260,14 +257,12 @@ class EventCode(Record):
         """
         return self._functions(self._by_process, process * MODE_COUNT + mode, table, half_width_s)
 
-    def of_kernel(
-        self, table: FunctionProfile, half_width_s: NDArray[np.float64]
-    ) -> Iterator[AnnotatedFunction]:
+    def of_kernel(self, table: FunctionProfile, half_width_s: F64) -> Iterator[AnnotatedFunction]:
         """Yield the functions of the kernel's profile, in the same way."""
         return self._functions(self._of_kernel, 0, table, half_width_s)
 
     def _functions(
-        self, cells: _Cells, group: int, table: FunctionProfile, half_width_s: NDArray[np.float64]
+        self, cells: _Cells, group: int, table: FunctionProfile, half_width_s: F64
     ) -> Iterator[AnnotatedFunction]:
         for row in range(table_extent(table, self.extent)):
             function = self.function_of.get(int(table.function[row]))
@@ -321,7 +316,7 @@ def event_code(view: ReportView, event: EventView, extent: int) -> EventCode:
 
     sums = event_sums(profile, event.event_index)
 
-    def summed(chosen: NDArray[np.bool_], group: NDArray[np.int64]) -> _Cells:
+    def summed(chosen: Bools, group: I64) -> _Cells:
         at = np.flatnonzero(member & chosen)
         packed = group.take(at) * len(code.address) + instruction.take(at)
         key, cell = np.unique(packed, return_inverse=True)

@@ -24,8 +24,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I32, I64, Bools, Ints
     from prospect.estimate.annotate.annotation_view import EventSums, RowSums
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 class Places(NamedTuple):
     """The place of each hit: rows of file and function name, -1 for none; line and object."""
 
-    file: NDArray[np.int32]
-    name: NDArray[np.int32]
-    line: NDArray[np.int64]
-    object: NDArray[np.int32]
+    file: I32
+    name: I32
+    line: I64
+    object: I32
 
 
 def places_of_hits(profile: CompleteProfile, lines: LineTable) -> Places:
@@ -59,18 +58,12 @@ def places_of_hits(profile: CompleteProfile, lines: LineTable) -> Places:
 class Pairs(NamedTuple):
     """Distinct (file, second) with hits, ascending, and their sums."""
 
-    file: NDArray[np.int64]
-    second: NDArray[np.int64]
+    file: I64
+    second: I64
     sums: RowSums
 
     @classmethod
-    def of(
-        cls,
-        sums: EventSums,
-        at: NDArray[np.int64],
-        file: NDArray[np.integer],
-        second: NDArray[np.integer],
-    ) -> Pairs:
+    def of(cls, sums: EventSums, at: I64, file: Ints, second: Ints) -> Pairs:
         """Add up by pairs; a file of -1 is none."""
         key = (file.astype(np.int64) << 32) | np.maximum(second, 0)
         distinct, row = np.unique(key[file >= 0], return_inverse=True)
@@ -78,7 +71,7 @@ class Pairs(NamedTuple):
         rows[file >= 0] = row
         return cls(distinct >> 32, distinct & 0xFFFFFFFF, sums.by(at, rows, len(distinct)))
 
-    def of_file(self, file: int) -> NDArray[np.int64]:
+    def of_file(self, file: int) -> I64:
         """Return the rows of a file."""
         first, last = np.searchsorted(self.file, [file, file + 1]).tolist()
         return np.arange(first, last)
@@ -97,10 +90,10 @@ class FileHits(Record):
     """
 
     file: RowSums
-    line: NDArray[np.int64]
+    line: I64
     lines: RowSums
     function: list[str]
-    first_line: NDArray[np.int64]
+    first_line: I64
     functions: RowSums
 
 
@@ -153,7 +146,7 @@ class SourceView(Record):
 def source_view(
     profile: Profile,
     detail: Detail,
-    functions: NDArray[np.integer] | None = None,
+    functions: Ints | None = None,
     is_wanted: Callable[[str], bool] = lambda _: True,
 ) -> SourceView:
     """Compute every figure.
@@ -210,7 +203,7 @@ def _line_notes(
 
 
 def _built(
-    profile: CompleteProfile, lines: LineTable, places: Places, member: NDArray[np.bool_]
+    profile: CompleteProfile, lines: LineTable, places: Places, member: Bools
 ) -> dict[int, tuple[int, str]]:
     at = np.flatnonzero(member & (places.file >= 0))
     pairs = np.unique(np.stack([places.file.take(at), places.object.take(at)], axis=1), axis=0)
@@ -222,7 +215,7 @@ def _built(
     return built
 
 
-def _event(sums: EventSums, lines: LineTable, places: Places, at: NDArray[np.int64]) -> SourceEvent:
+def _event(sums: EventSums, lines: LineTable, places: Places, at: I64) -> SourceEvent:
     info, hits = sums.design.event, sums.profile.hits
     file, line, name = places.file.take(at), places.line.take(at), places.name.take(at)
     count = hits.count.take(at)
@@ -244,9 +237,7 @@ def _event(sums: EventSums, lines: LineTable, places: Places, at: NDArray[np.int
     )
 
 
-def _first_lines(
-    file: NDArray[np.int32], name: NDArray[np.int32], line: NDArray[np.int64]
-) -> dict[tuple[int, int], int]:
+def _first_lines(file: I32, name: I32, line: I64) -> dict[tuple[int, int], int]:
     order = np.lexsort((line, name, file))
     order = order[line.take(order) > 0]
     pairs = np.stack([file.take(order), name.take(order)], axis=1)
@@ -280,10 +271,7 @@ def _files(
 
 
 def _without_file(
-    profile: CompleteProfile,
-    lines: LineTable,
-    of_object: NDArray[np.int32],
-    count: NDArray[np.int64],
+    profile: CompleteProfile, lines: LineTable, of_object: I32, count: I64
 ) -> list[tuple[str, str, int]]:
     by_object = np.bincount(of_object, count, len(profile.objects)).astype(np.int64)
     heaviest = np.argsort(-by_object, kind="stable")

@@ -18,11 +18,12 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I64, U64, Bools
     from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockStopTable
 
-    Rows = NDArray[np.int64]
-    Numbers = NDArray[np.float64]
+    Rows = I64
+    Numbers = F64
 
 GAP_INNER = 0
 GAP_FULL = 1  # the kernel's buffer was full at some time in the gap
@@ -85,7 +86,7 @@ class _Ends(Record):
         first_phase_ns, last_phase_ns: f64[s].
     """
 
-    has_samples: NDArray[np.bool_]
+    has_samples: Bools
     first: Rows
     last: Rows
     tick_before: Numbers
@@ -210,7 +211,7 @@ def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
     return first_ns, np.clip(ends.last_tick - ends.tick_before, 0.0, _MOST_TICKS)
 
 
-def window_ticks(grid: Grid, clock_end_ns: NDArray[np.uint64]) -> Numbers:
+def window_ticks(grid: Grid, clock_end_ns: U64) -> Numbers:
     """Return how many ticks each timer that ran before a window has in it, f64[r].
 
     They follow from the phase of its first stretch, even if the timer was stopped later. The grid
@@ -272,7 +273,7 @@ def _ends(grid: Grid) -> _Ends:
     )
 
 
-def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray[np.bool_]:
+def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> Bools:
     """Return bool[g]: gaps in or right after which the kernel reported a full buffer."""
     stretches = grid.stretches
     is_full = stops.kind == STOP_FULL

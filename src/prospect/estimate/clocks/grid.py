@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.int64]
-    Numbers = NDArray[np.float64]
+    from prospect.columns.array_types import F64, I64, U64, Bools, Ints
+
+    Rows = I64
+    Numbers = F64
     from collections.abc import Iterator
 
     from prospect.profile.model import ClockStopTable, ClockTable, Profile
@@ -189,11 +191,11 @@ class Stretches(Record):
             comes a period later. After a throttle it comes at once.
     """
 
-    clock_index: NDArray[np.int64]
-    period_ns: NDArray[np.float64]
-    begin_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    is_first: NDArray[np.bool_]
+    clock_index: I64
+    period_ns: F64
+    begin_ns: I64
+    end_ns: I64
+    is_first: Bools
 
     def __len__(self) -> int:
         return len(self.clock_index)
@@ -223,16 +225,14 @@ def clock_stretches(clocks: ClockTable, stops: ClockStopTable | None) -> Stretch
     )
 
 
-def usable_periods_ns(clocks: ClockTable) -> NDArray[np.float64]:
+def usable_periods_ns(clocks: ClockTable) -> F64:
     """Return f64[c] periods, at least 1, also for invalid ones in a damaged recording."""
     period_ns = np.nan_to_num(clocks.period_ns, nan=0.0, posinf=0.0, neginf=0.0)
-    usable: NDArray[np.float64] = np.maximum(period_ns, _SHORTEST_PERIOD_NS)
+    usable: F64 = np.maximum(period_ns, _SHORTEST_PERIOD_NS)
     return usable
 
 
-def _throttles(
-    stops: ClockStopTable | None, clock_count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _throttles(stops: ClockStopTable | None, clock_count: int) -> tuple[I64, I64, I64]:
     """Return clock row, begin and end of each throttle of a known clock."""
     if stops is None:
         return (np.empty(0, np.int64),) * 3
@@ -277,7 +277,7 @@ class Members(Record):
         """Return the stretches that have samples."""
         return np.flatnonzero(np.diff(self.start))
 
-    def counted(self, chosen: NDArray[np.bool_]) -> Rows:
+    def counted(self, chosen: Bools) -> Rows:
         """Return how many samples of each stretch are chosen, i64[s]."""
         counts, filled = np.zeros(len(self.start) - 1, np.int64), self.filled()
         first = self.start.take(filled)
@@ -325,7 +325,7 @@ class Periods(Record):
 
     stretches: Stretches
     members: Members
-    time_ns: NDArray[np.uint64]
+    time_ns: U64
 
     def since_begin(self, part: slice) -> _Since:
         """Divide the time since the stretch's start by the period."""
@@ -429,12 +429,12 @@ class Grid(Record):
     stretches: Stretches
     recorded: Rows
     members: Members
-    sample_index: NDArray[np.integer]
-    time_ns: NDArray[np.uint64]
+    sample_index: Ints
+    time_ns: U64
     phases: Phases
     jumps: Jumps
     late_ns: Numbers
-    ran_before: NDArray[np.bool_]
+    ran_before: Bools
 
     def __len__(self) -> int:
         return len(self.sample_index)
@@ -493,9 +493,7 @@ def as_window(grid: Grid, begin_ns: int) -> Grid:
     return replace(grid, ran_before=ran)
 
 
-def _pieces(
-    stretches: Stretches, time_ns: NDArray[np.uint64], bounds: list[tuple[int, int]]
-) -> tuple[Rows, Rows]:
+def _pieces(stretches: Stretches, time_ns: U64, bounds: list[tuple[int, int]]) -> tuple[Rows, Rows]:
     """Return where each stretch's samples begin and how many there are, up to the next stretch.
 
     A sample at the time of a throttle belongs to the stretch that the throttle ends.
@@ -513,9 +511,7 @@ def _pieces(
     return first, size
 
 
-def _with_late_ends(
-    stretches: Stretches, members: Members, time_ns: NDArray[np.uint64]
-) -> Stretches:
+def _with_late_ends(stretches: Stretches, members: Members, time_ns: U64) -> Stretches:
     """Return stretches that end with their last sample, if that is later."""
     rows = members.filled()
     end_ns = stretches.end_ns.copy()
@@ -524,9 +520,7 @@ def _with_late_ends(
     return replace(stretches, end_ns=end_ns)
 
 
-def _by_clock(
-    profile: Profile,
-) -> tuple[NDArray[np.integer], NDArray[np.uint64], list[tuple[int, int]]]:
+def _by_clock(profile: Profile) -> tuple[Ints, U64, list[tuple[int, int]]]:
     """Sort samples by clock row and time.
 
     Returns:
@@ -557,7 +551,7 @@ def _by_clock(
     return order, time_ns, bounds
 
 
-def _narrowed(order: Rows) -> NDArray[np.integer]:
+def _narrowed(order: Rows) -> Ints:
     return order.astype(np.int32) if len(order) <= _MOST_NARROW else order
 
 

@@ -21,8 +21,7 @@ from prospect.estimate.statistics.beta import (
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.estimate.compare.matching import Kind
     from prospect.estimate.compare.option_texts import Condition
     from prospect.estimate.compare.variation import Spread
@@ -37,20 +36,15 @@ _DECIMALS = 9
 class Changes(NamedTuple):
     """f64[r] columns; relative ones are parts of A's time, NaN or infinite if unbounded."""
 
-    change: NDArray[np.float64]
-    half_width: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    relative_low: NDArray[np.float64]
-    relative_high: NDArray[np.float64]
-    p_value: NDArray[np.float64]
+    change: F64
+    half_width: F64
+    relative: F64
+    relative_low: F64
+    relative_high: F64
+    p_value: F64
 
 
-def changes(
-    mean: NDArray[np.float64],
-    spread: Spread,
-    hits: NDArray[np.int64],
-    exposure: tuple[float, float],
-) -> Changes:
+def changes(mean: F64, spread: Spread, hits: I64, exposure: tuple[float, float]) -> Changes:
     """Compare both sides of each row.
 
     `mean` and `hits` are [r, 2], of the sides. `exposure` is how many hits each side would have of
@@ -97,7 +91,7 @@ def ratio_bounds(
     return float(low[0]), float(high[0])
 
 
-def combined(spread: Spread, factor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def combined(spread: Spread, factor: float) -> tuple[F64, F64]:
     """Return variance and degrees of freedom, f64[r] each, of B's mean less `factor` times A's.
 
     Source: Satterthwaite, Biometrics Bulletin 2 (1946).
@@ -116,9 +110,7 @@ def combined(spread: Spread, factor: float) -> tuple[NDArray[np.float64], NDArra
     return variance, np.maximum(df, 1.0)
 
 
-def _counting_p_value(
-    hits: NDArray[np.int64], exposure: tuple[float, float]
-) -> NDArray[np.float64]:
+def _counting_p_value(hits: I64, exposure: tuple[float, float]) -> F64:
     """Return f64[r]: the probability of such unequal counts; 0 with many hits on both sides.
 
     Given their sum, two Poisson counts are binomial.
@@ -131,9 +123,7 @@ def _counting_p_value(
     return p_value
 
 
-def _ratio_interval(
-    mean: NDArray[np.float64], spread: Spread, quantile: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ratio_interval(mean: F64, spread: Spread, quantile: F64) -> tuple[F64, F64]:
     """Return the interval of B's mean over A's, f64[r] each; infinite if A may be nothing.
 
     Source: Fieller, J. R. Statist. Soc. B 16 (1954).
@@ -174,17 +164,17 @@ class ChangeTable(Record):
     kind: Kind
     name: list[str]
     object: list[str]
-    mode: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    change: NDArray[np.float64]
-    half_width: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    relative_low: NDArray[np.float64]
-    relative_high: NDArray[np.float64]
-    p_value: NDArray[np.float64]
-    q_value: NDArray[np.float64]
-    significant: NDArray[np.bool_]
+    mode: I64
+    hits: I64
+    mean: F64
+    change: F64
+    half_width: F64
+    relative: F64
+    relative_low: F64
+    relative_high: F64
+    p_value: F64
+    q_value: F64
+    significant: Bools
 
     def __len__(self) -> int:
         return len(self.name)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I32, I64, Bools, Ints
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.options import Detail
@@ -59,9 +60,9 @@ class SampleBlocks(NamedTuple):
     """
 
     stretches: int
-    hit_index: NDArray[np.integer]
-    block: NDArray[np.integer]
-    seconds: NDArray[np.float64]
+    hit_index: Ints
+    block: Ints
+    seconds: F64
 
 
 class ComparedRun(Record):
@@ -80,8 +81,8 @@ class ComparedRun(Record):
     profile: ProfileByFunction
     event_index: int
     design: Design
-    counts: NDArray[np.bool_]
-    mode: NDArray[np.int64]
+    counts: Bools
+    mode: I64
     other_load: float
     blocks: SampleBlocks
 
@@ -91,7 +92,7 @@ class ComparedRun(Record):
         return self.design.event
 
     @property
-    def seconds(self) -> NDArray[np.float64]:
+    def seconds(self) -> F64:
         """Time of every hit of the event, f64[h]; 0 for hits of other events."""
         return self.design.seconds
 
@@ -136,9 +137,7 @@ def _without_addresses(profile: CompleteProfile) -> ProfileByFunction:
     return profile if has_stacks else by_function(profile)
 
 
-def sample_blocks(
-    profile: ProfileByFunction, design: Design, counts: NDArray[np.bool_]
-) -> SampleBlocks:
+def sample_blocks(profile: ProfileByFunction, design: Design, counts: Bools) -> SampleBlocks:
     """Find the stretch of each sample whose hit counts."""
     source, run = sampled(profile), profile.run
     hit_index, time_ns = source.hit_index, source.profile.samples.time_ns
@@ -162,12 +161,7 @@ def sample_blocks(
     return SampleBlocks(count, hit_index, block, _worth(profile, design, counts, hit_index))
 
 
-def _worth(
-    profile: ProfileByFunction,
-    design: Design,
-    counts: NDArray[np.bool_],
-    hit_index: NDArray[np.integer],
-) -> NDArray[np.float64]:
+def _worth(profile: ProfileByFunction, design: Design, counts: Bools, hit_index: Ints) -> F64:
     """Return the times of samples, f64[n] s, as in `SampleBlocks`."""
     hits = np.maximum(profile.hits.count, 1)
     if design.squares is not None:
@@ -203,10 +197,10 @@ class RowTimes(Record):
         own_variance: f64[r] s², at least that: from differences of neighbouring blocks of the run.
     """
 
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    sampling_variance: NDArray[np.float64]
-    own_variance: NDArray[np.float64]
+    hits: I64
+    seconds: F64
+    sampling_variance: F64
+    own_variance: F64
 
 
 class RunParts(NamedTuple):
@@ -220,7 +214,7 @@ class RunParts(NamedTuple):
     blocks: SampleBlocks
 
 
-def run_parts(run: ComparedRun, tables: Sequence[NDArray[np.int64]]) -> RunParts:
+def run_parts(run: ComparedRun, tables: Sequence[I64]) -> RunParts:
     """Merge the compared hits of a recording that are in the same row of each of these tables.
 
     Each table is i64[h], the row of each hit; every compared hit has one.
@@ -233,9 +227,7 @@ def run_parts(run: ComparedRun, tables: Sequence[NDArray[np.int64]]) -> RunParts
     return RunParts(parts, samples._replace(hit_index=part, block=block, seconds=seconds))
 
 
-def _by_cell(
-    samples: SampleBlocks, part_of_hit: NDArray[np.int32], parts: int, blocks: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _by_cell(samples: SampleBlocks, part_of_hit: I32, parts: int, blocks: int) -> tuple[I64, F64]:
     """Return part times `blocks` + block of each that has samples, i64[c], and their time, f64."""
     bound = parts * blocks
     kind = np.uint32 if bound <= 1 << 32 else np.uint64
@@ -254,10 +246,7 @@ def _by_cell(
 
 
 def row_times(
-    run: ComparedRun,
-    row_of_hit: NDArray[np.int64],
-    row_count: int,
-    merged: RunParts | None = None,
+    run: ComparedRun, row_of_hit: I64, row_count: int, merged: RunParts | None = None
 ) -> RowTimes:
     """Add up a recording's hits by row.
 
@@ -282,9 +271,7 @@ def row_times(
 
 
 def rows_of(
-    runs: Iterable[tuple[ComparedRun, NDArray[np.int64], RunParts | None]],
-    row_count: int,
-    divisor: NDArray[np.float64],
+    runs: Iterable[tuple[ComparedRun, I64, RunParts | None]], row_count: int, divisor: F64
 ) -> Rows:
     """Add the hits of all recordings up by row, in the unit compared.
 
@@ -310,9 +297,7 @@ def seconds_per_hit(run: ComparedRun) -> float:
     return run.event.seconds_per_hit or (1.0 / rate_hz if rate_hz > 0 else 1e-3)
 
 
-def _successive_variance(
-    samples: SampleBlocks, row_of_hit: NDArray[np.int64], row_count: int
-) -> NDArray[np.float64]:
+def _successive_variance(samples: SampleBlocks, row_of_hit: I64, row_count: int) -> F64:
     """Return f64[r] s²: the variance of a row's sum, from differences of neighbouring blocks.
 
     A slow change, such as a phase of the program, changes few neighbours and adds little; random

@@ -16,12 +16,7 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.errors import UsageError
 from prospect.estimate.compare.changes import ChangeTable, changes, in_order, judge
-from prospect.estimate.compare.compared_run import (
-    compared_run,
-    rows_of,
-    run_parts,
-    seconds_per_hit,
-)
+from prospect.estimate.compare.compared_run import compared_run, rows_of, run_parts, seconds_per_hit
 from prospect.estimate.compare.compared_stacks import (
     StackTest,
     compared_inclusive,
@@ -32,12 +27,7 @@ from prospect.estimate.compare.comparison import ComparedRecording, CompareOptio
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.estimate.compare.option_texts import chosen_work, parse_condition, parse_work
 from prospect.estimate.compare.unnamed_samples import unnamed_notes, unnamed_samples
-from prospect.estimate.compare.variation import (
-    own_spread_of,
-    side_means,
-    spread_of,
-    variation_of,
-)
+from prospect.estimate.compare.variation import own_spread_of, side_means, spread_of, variation_of
 from prospect.estimate.statistics.row_limits import adjusted
 from prospect.figures.processes import DETAIL_WORDS, DETAILS
 from prospect.figures.remarks import nothing_chosen
@@ -47,8 +37,7 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64
     from prospect.estimate.compare.changes import Verdict
     from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
@@ -78,7 +67,7 @@ class _Recordings(Record):
     runs: tuple[ComparedRun, ...]
     labels: tuple[Labels, ...]
     before: int
-    divisor: NDArray[np.float64]
+    divisor: F64
 
     @property
     def exposure(self) -> tuple[float, float]:
@@ -188,9 +177,7 @@ def _compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> Compa
     return compared_wall(before, after)
 
 
-def divisors(
-    work: Work, before: Sequence[Profile], after: Sequence[Profile]
-) -> NDArray[np.float64]:
+def divisors(work: Work, before: Sequence[Profile], after: Sequence[Profile]) -> F64:
     """Return the divisors of each recording's times, f64[n]: A's recordings, then B's.
 
     Raises:
@@ -370,10 +357,7 @@ _FACTS: tuple[tuple[str, Callable[[RunInfo], object]], ...] = (
 
 
 def comparison_notes(
-    comparison: Comparison,
-    asked: Detail,
-    runs: Sequence[ComparedRun],
-    labels: Sequence[Labels],
+    comparison: Comparison, asked: Detail, runs: Sequence[ComparedRun], labels: Sequence[Labels]
 ) -> tuple[str, ...]:
     """Return the claims of the comparison, and what may mislead."""
     notes = [*_variation_notes(comparison)]
@@ -462,9 +446,7 @@ def _assumption_notes(comparison: Comparison) -> Iterator[str]:
         )
 
 
-def _sides(
-    comparison: Comparison,
-) -> tuple[tuple[str, tuple[ComparedRecording, ...]], ...]:
+def _sides(comparison: Comparison) -> tuple[tuple[str, tuple[ComparedRecording, ...]], ...]:
     return (("A", comparison.before), ("B", comparison.after))
 
 

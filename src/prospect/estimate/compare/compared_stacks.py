@@ -45,8 +45,7 @@ from prospect.records import NamedTuple, Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.estimate.compare.compared_run import ComparedRun
     from prospect.estimate.compare.matching import Labels
     from prospect.estimate.compare.variation import Variation
@@ -77,14 +76,14 @@ class StackTest(Record):
     """
 
     before: int
-    divisor: NDArray[np.float64]
+    divisor: F64
     exposure: tuple[float, float]
     variation: Variation
     least_hits: int
     fdr: float
     total: ChangeTable
 
-    def sides(self, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sides(self, hits: I64) -> I64:
         """Return i64[r, 2]: the hits of each side, from those of each recording."""
         return np.add.reduceat(hits, [0, self.before], axis=1)
 
@@ -92,8 +91,8 @@ class StackTest(Record):
 class SubtreeGroup(NamedTuple):
     """Disjoint subtrees: their first rows, and the part of each; i64[k]."""
 
-    row: NDArray[np.int64]
-    part: NDArray[np.int64]
+    row: I64
+    part: I64
 
 
 class TestedParts(NamedTuple):
@@ -102,15 +101,15 @@ class TestedParts(NamedTuple):
     `hits` i64[p, 2] and `mean` f64[p, 2] are those of the sides.
     """
 
-    hits: NDArray[np.int64]
-    mean: NDArray[np.float64]
+    hits: I64
+    mean: F64
     changes: Changes
 
 
 def tested_parts(
     groups: Iterable[SubtreeGroup],
     parts: int,
-    end: NDArray[np.int64],
+    end: I64,
     stacks: Sequence[StackRun],
     test: StackTest,
 ) -> TestedParts:
@@ -142,8 +141,8 @@ def tested_parts(
 
 
 def _times(
-    group: SubtreeGroup, end: NDArray[np.int64], stacks: Sequence[StackRun], test: StackTest
-) -> tuple[NDArray[np.int64], Rows]:
+    group: SubtreeGroup, end: I64, stacks: Sequence[StackRun], test: StackTest
+) -> tuple[I64, Rows]:
     """Return the parts of a group, ascending, and their times."""
     part, rank = np.unique(group.part, return_inverse=True)
     step = np.zeros(len(end) + 1, np.int64)
@@ -155,9 +154,7 @@ def _times(
     return part, rows_of(runs, len(part), test.divisor)
 
 
-def outermost_rows(
-    part: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def outermost_rows(part: I64, begin: I64, end: I64) -> I64:
     """Return the rows of parts that are in no other row's subtree of the same part.
 
     `part` i64[t] is that of each row, -1 for none; `begin` and `end` are from `subtree_ranges`.
@@ -166,10 +163,7 @@ def outermost_rows(
 
 
 def groups_apart(
-    tree: NamedForest,
-    part: NDArray[np.int64],
-    outer: NDArray[np.int64],
-    is_tested: NDArray[np.bool_],
+    tree: NamedForest, part: I64, outer: I64, is_tested: Bools
 ) -> Iterator[SubtreeGroup]:
     """Yield groups of parts that no stack has two of, until each tested one was in one of them.
 
@@ -212,11 +206,11 @@ class _Rows(NamedTuple):
     `levels` are those of each depth, also among them.
     """
 
-    part: NDArray[np.int64]
-    caller: NDArray[np.int64]
-    levels: list[NDArray[np.int64]]
+    part: I64
+    caller: I64
+    levels: list[I64]
 
-    def of(self, kept: NDArray[np.bool_]) -> _Rows:
+    def of(self, kept: Bools) -> _Rows:
         """Return the rows of these parts, each called by the next of them above it."""
         is_kept = kept.take(self.part)
         number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
@@ -229,7 +223,7 @@ class _Rows(NamedTuple):
             depth[rows] = depth.take(above) + is_kept.take(rows)
         return _Rows(self.part[is_kept], caller[is_kept], levels(depth[is_kept]))
 
-    def least_on_stacks(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    def least_on_stacks(self, own: I64) -> I64:
         """Return i64[t]: the least value of each row and of those above and below it."""
         above, below = own.copy(), own.copy()
         for rows in self.levels[1:]:
@@ -250,22 +244,19 @@ class ComparedCalls(Record):
         significant: bool[c] whether q_value is within the rate of false discoveries.
     """
 
-    caller: NDArray[np.int64]
-    callee: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    half_width: NDArray[np.float64]
-    q_value: NDArray[np.float64]
-    significant: NDArray[np.bool_]
+    caller: I64
+    callee: I64
+    hits: I64
+    half_width: F64
+    q_value: F64
+    significant: Bools
 
     def __len__(self) -> int:
         return len(self.caller)
 
 
 def compared_calls(
-    tree: NamedForest,
-    total_hits: NDArray[np.int64],
-    stacks: Sequence[StackRun],
-    test: StackTest,
+    tree: NamedForest, total_hits: I64, stacks: Sequence[StackRun], test: StackTest
 ) -> ComparedCalls:
     """Compare each pair of caller and callee; all of them are one family of tests.
 
@@ -352,11 +343,11 @@ class ComparedStacks(Record):
     object: list[str]
     processes: list[str]
     tree: NamedForest
-    own_hits: NDArray[np.int64]
-    own: NDArray[np.float64]
-    half_width: NDArray[np.float64]
-    q_value: NDArray[np.float64]
-    significant: NDArray[np.bool_]
+    own_hits: I64
+    own: F64
+    half_width: F64
+    q_value: F64
+    significant: Bools
     calls: ComparedCalls
     has_callers: bool
 
@@ -394,9 +385,7 @@ def compared_stacks(matched: MatchedStacks, test: StackTest) -> ComparedStacks:
     )
 
 
-def _own(
-    stacks: Sequence[StackRun], test: StackTest, rows: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _own(stacks: Sequence[StackRun], test: StackTest, rows: int) -> tuple[I64, F64]:
     """Return hits of the sides and their mean time, without callees."""
     hits, values = np.zeros((rows, len(stacks)), np.int64), np.zeros((rows, len(stacks)))
     for nth, stack in enumerate(stacks):
@@ -412,7 +401,7 @@ class StackRun(Record):
     """A recording with hits separated by stack; `row_of_hit` i64[h] of the tree, or -1."""
 
     run: ComparedRun
-    row_of_hit: NDArray[np.int64]
+    row_of_hit: I64
 
 
 class MatchedStacks(Record):
@@ -480,11 +469,11 @@ def _graph(run: ComparedRun, *, has_callers: bool) -> CallGraph:
     return call_graph(samples, run.counts.take(samples.hit_index), run.event_index)
 
 
-def _numbers(numbers: dict[_Name, int], names: Sequence[_Name]) -> NDArray[np.int64]:
+def _numbers(numbers: dict[_Name, int], names: Sequence[_Name]) -> I64:
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
-def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> NDArray[np.int64]:
+def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> I64:
     """Return i64 the places of all frames by name: of functions, ALL, LEFT_OUT and processes."""
     rest = ["", "\U0010ffff", *processes]  # omitted rows come last
     _, rank = np.unique(
@@ -494,8 +483,8 @@ def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> NDAr
 
 
 def _joined(
-    forests: Sequence[NamedForest], frame_of_row: Sequence[NDArray[np.int64]], frames: int
-) -> tuple[NamedForest, list[NDArray[np.int64]]]:
+    forests: Sequence[NamedForest], frame_of_row: Sequence[I64], frames: int
+) -> tuple[NamedForest, list[I64]]:
     """Merge forests into one, and return the row in it of each row of each."""
     sizes = [len(forest) for forest in forests]
     starts = np.append(0, np.cumsum(sizes))

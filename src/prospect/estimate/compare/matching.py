@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     _Key = Callable[["ObjectName", int], object]
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.estimate.compare.compared_run import ComparedRun
 
 # kworker/u8:3-events_unbound is one of a pool; ksoftirqd/1 is one a CPU.
@@ -225,8 +224,8 @@ class MatchedRows(Record):
     kind: Kind
     name: list[str]
     object: list[str]
-    mode: NDArray[np.int64]
-    row_of_hit: tuple[NDArray[np.int64], ...]
+    mode: I64
+    row_of_hit: tuple[I64, ...]
 
     def __len__(self) -> int:
         return len(self.name)
@@ -339,7 +338,7 @@ def _names(kind: Kind, labels: Labels) -> list[tuple[str, str]]:
     return [("", name) for name in (labels.process if kind == "process" else labels.object)]
 
 
-def _index_of_hits(kind: Kind, run: ComparedRun) -> NDArray[np.int64]:
+def _index_of_hits(kind: Kind, run: ComparedRun) -> I64:
     """Return i64[h]: each hit's row in the table with labels of this kind."""
     hits, profile = run.profile.hits, run.profile
     if kind in ("total", "mode"):
@@ -356,10 +355,7 @@ def _processes(run: ComparedRun) -> list[str]:
     return [
         process_name(name, is_kernel_thread=is_kernel_thread or pid == 0)
         for name, is_kernel_thread, pid in zip(
-            processes.name,
-            processes.is_kernel_thread.tolist(),
-            processes.pid.tolist(),
-            strict=True,
+            processes.name, processes.is_kernel_thread.tolist(), processes.pid.tolist(), strict=True
         )
     ]
 

@@ -24,7 +24,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import F64, I64
 
 _FEWEST_ROWS = 5
 _TRIGAMMA_BISECTIONS = 50
@@ -39,7 +39,7 @@ _NO_VARIANCE = 1e-300  # of recordings without a hit
 _BISECTIONS = 30
 
 
-def lent_freedom(ratios: Sequence[NDArray[np.float64]], freedoms: Sequence[int]) -> float:
+def lent_freedom(ratios: Sequence[F64], freedoms: Sequence[int]) -> float:
     """Return the degrees of freedom that rows lend each other: more if they vary alike.
 
     Never more than the rows were seen with; 0 with too few rows.
@@ -92,10 +92,10 @@ class Rows(NamedTuple):
     `sampling` and `own` are variances, see `compared_run.RowTimes`.
     """
 
-    hits: NDArray[np.int64]
-    values: NDArray[np.float64]
-    sampling: NDArray[np.float64]
-    own: NDArray[np.float64]
+    hits: I64
+    values: F64
+    sampling: F64
+    own: F64
 
 
 class Variation(Record):
@@ -115,15 +115,15 @@ class Variation(Record):
     common_df: tuple[float, float]
     row: float
     row_df: float
-    factors: NDArray[np.float64]
+    factors: F64
 
 
-def side_means(values: NDArray[np.float64], before: int) -> NDArray[np.float64]:
+def side_means(values: F64, before: int) -> F64:
     """Return f64[r, 2]: the means of the first `before` columns and of the others."""
     return np.stack([values[:, :before].mean(axis=1), values[:, before:].mean(axis=1)], axis=1)
 
 
-def spread_over(means: NDArray[np.float64], before: int, count: int) -> NDArray[np.float64]:
+def spread_over(means: F64, before: int, count: int) -> F64:
     """Return f64[r, n]: the mean of its side for each recording."""
     return means.take([0] * before + [1] * (count - before), axis=1)
 
@@ -175,7 +175,7 @@ def _well_hit(rows: Rows) -> Rows:
     return Rows(*(column.sum(axis=0, keepdims=True) for column in columns))
 
 
-def _factors(rows: Rows, before: int, row_variance: float) -> NDArray[np.float64]:
+def _factors(rows: Rows, before: int, row_variance: float) -> F64:
     """Return f64[n]: the common deviation of all rows of a recording, as their average.
 
     Rows are weighted by their precision; `row_variance` keeps a big row from dominating.
@@ -194,9 +194,7 @@ def _factors(rows: Rows, before: int, row_variance: float) -> NDArray[np.float64
     return factors
 
 
-def _ratios(
-    rows: Rows, factors: NDArray[np.float64], before: int, row_variance: float
-) -> list[NDArray[np.float64]]:
+def _ratios(rows: Rows, factors: F64, before: int, row_variance: float) -> list[F64]:
     """Return how much more rows vary than expected: f64[r] of each side with several recordings."""
     count = rows.values.shape[1]
     mean = spread_over(side_means(rows.values, before), before, count)
@@ -206,7 +204,7 @@ def _ratios(
     return [side.sum(axis=1) / (side.shape[1] - 1) for side in sides if side.shape[1] > 1]
 
 
-def _row_variance(rows: Rows, factors: NDArray[np.float64], before: int) -> float:
+def _row_variance(rows: Rows, factors: F64, before: int) -> float:
     """Return the relative variance of rows' own that makes rows vary as expected on average."""
     count, columns = rows.values.shape
     mean = spread_over(side_means(rows.values, before), before, columns)
@@ -236,10 +234,10 @@ class Spread(NamedTuple):
     `is_shared`: one estimate is for both sides, and has its degrees of freedom once.
     """
 
-    common: NDArray[np.float64]
-    common_df: NDArray[np.float64]
-    row: NDArray[np.float64]
-    row_df: NDArray[np.float64]
+    common: F64
+    common_df: F64
+    row: F64
+    row_df: F64
     is_shared: bool
 
 
@@ -303,9 +301,7 @@ def own_spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
     return Spread(np.zeros(shape), np.full(shape, math.inf), row, row_df, is_shared)
 
 
-def _moderated(
-    residual: NDArray[np.float64], expected: NDArray[np.float64], lent_df: float
-) -> tuple[NDArray[np.float64], float]:
+def _moderated(residual: F64, expected: F64, lent_df: float) -> tuple[F64, float]:
     """Return f64[r]: how much more than expected rows vary, shrunk to 1; and its degrees."""
     freedom = residual.shape[1] - 1
     if math.isinf(lent_df) or not freedom:

@@ -18,8 +18,7 @@ from prospect.figures.calls.spenders import spenders
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.estimate.with_callees import CalleesRow
@@ -37,10 +36,10 @@ class CallEstimates(Record):
         with_callees: the functions that spend most with all that they call.
     """
 
-    total_s: NDArray[np.float64]
-    self_s: NDArray[np.float64]
-    callees_s: NDArray[np.float64]
-    callers_s: NDArray[np.float64]
+    total_s: F64
+    self_s: F64
+    callees_s: F64
+    callers_s: F64
     with_callees: tuple[CalleesRow, ...] = ()
 
 
@@ -57,7 +56,7 @@ def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
     )
 
 
-def tree_half_widths(graph: CallGraph, tree: CallTree) -> NDArray[np.float64]:
+def tree_half_widths(graph: CallGraph, tree: CallTree) -> F64:
     """Estimate the error of the rows of one tree, f64[r]; NaN if unknown."""
     if graph.event.is_waiting or not len(tree):
         return np.full(len(tree), np.nan)
@@ -97,7 +96,7 @@ def _unknown(event: EventCalls) -> CallEstimates:
     return CallEstimates(rows, rows, callees, callers)
 
 
-def _deepest_rows(tree: CallTree) -> NDArray[np.int32]:
+def _deepest_rows(tree: CallTree) -> I32:
     """Return the deepest row of each hit, which determines all above; i32[h], -1 for none."""
     deepest = tree.rows_at_depth[0].astype(np.int32)
     for row_of_hit in tree.rows_at_depth[1:]:
@@ -105,7 +104,7 @@ def _deepest_rows(tree: CallTree) -> NDArray[np.int32]:
     return deepest
 
 
-def _tree_half_widths(design: Design, tree: CallTree | None, parts: Parts) -> NDArray[np.float64]:
+def _tree_half_widths(design: Design, tree: CallTree | None, parts: Parts) -> F64:
     if tree is None:
         return np.empty(0)
     found = np.full(len(tree), np.nan)

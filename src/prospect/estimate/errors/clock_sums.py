@@ -21,8 +21,7 @@ from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Ints
     from prospect.estimate.errors.ticks import DueTicks, Ticks
 
 _MOST_LEVELS = 3
@@ -53,16 +52,16 @@ class Blocks(Record):
     """
 
     levels: int
-    start: NDArray[np.int64]
-    hit_index: NDArray[np.int32]
-    slot: NDArray[np.integer]
-    sawtooth_ns: NDArray[np.float64]
-    before: NDArray[np.int32]
-    after: NDArray[np.int32]
-    hits: NDArray[np.int32] | None
+    start: I64
+    hit_index: I32
+    slot: Ints
+    sawtooth_ns: F64
+    before: I32
+    after: I32
+    hits: I32 | None
 
 
-def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int) -> Blocks:
+def cut_in_blocks(ticks: DueTicks, of_sample: I32, hit_count: int) -> Blocks:
     """Cut each stretch into blocks, at most 64, with at least 16 periods of a clock in each.
 
     `of_sample` is the i32 hit of each of the profile's samples, -1 for none.
@@ -101,10 +100,7 @@ def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int)
     )
 
 
-def _hits_by_slot(
-    columns: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.integer]],
-    shape: tuple[int, int, int],
-) -> NDArray[np.int32] | None:
+def _hits_by_slot(columns: tuple[I64, I32, Ints], shape: tuple[int, int, int]) -> I32 | None:
     (start, hit_index, slot), (hits, stretches, slots) = columns, shape
     cells = hits * stretches * slots
     if cells > min(_MOST_CELLS, max(len(slot), _LEAST_CELLS)):
@@ -120,7 +116,7 @@ def _hits_by_slot(
     return counts.reshape(shape)
 
 
-def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
+def _next_ticks(ticks: DueTicks, ends_ns: F64) -> F64:
     """Return each clock's first tick at or after each end of a block, f64[s, b + 1, K].
 
     It is on the grid of the clock's last sample before that end: grids move when the kernel
@@ -140,12 +136,7 @@ def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.flo
     return base_ns + np.where(has_sample, steps, np.maximum(steps, 0.0)) * period_ns
 
 
-def _around(
-    ticks: DueTicks,
-    hit_index: NDArray[np.int32],
-    sizes: NDArray[np.int64],
-    ends_ns: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _around(ticks: DueTicks, hit_index: I32, sizes: I64, ends_ns: F64) -> tuple[I32, I32]:
     """Return the hits around each end of a block, if within a period of it.
 
     `sizes` i64[s, b] is how many samples are in each block; `ends_ns` f64[s, b + 1] counts from the
@@ -157,7 +148,7 @@ def _around(
     begin, end = ticks.start[:-1, None], ticks.start[1:, None]
     near_ns = float(ticks.period_ns.max())
 
-    def hit(at: NDArray[np.int64]) -> NDArray[np.int32]:
+    def hit(at: I64) -> I32:
         place = np.clip(at, 0, len(ticks.due_ns) - 1)
         since_ns = ticks.due_ns.take(place) - ticks.begin_ns[:, None]
         is_near = np.abs(since_ns - ends_ns) <= near_ns
@@ -180,10 +171,10 @@ class Cells(NamedTuple):
         times: i64[c] how many samples; None for one each.
     """
 
-    hit: NDArray[np.int32]
-    start: NDArray[np.int64]
-    slot: NDArray[np.integer]
-    times: NDArray[np.int64] | None
+    hit: I32
+    start: I64
+    slot: Ints
+    times: I64 | None
 
 
 class Disagreement(Record):
@@ -193,8 +184,8 @@ class Disagreement(Record):
     Source: Satterthwaite, Biometrics Bulletin 2 (1946), for the degrees of freedom of a sum.
     """
 
-    variance: NDArray[np.float64]
-    freedom: NDArray[np.float64]
+    variance: F64
+    freedom: F64
 
 
 class ClockSums(Record):
@@ -208,14 +199,14 @@ class ClockSums(Record):
         by_level: from the whole stretch to the shortest blocks.
     """
 
-    row: NDArray[np.int64]
-    stretch: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    bias_ns: NDArray[np.float64]
+    row: I64
+    stretch: I64
+    hits: I64
+    bias_ns: F64
     by_level: tuple[Disagreement, ...]
 
 
-def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], parts: int) -> Cells:
+def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: I32, parts: int) -> Cells:
     """Count the samples of each part of the hits by stretch and slot."""
     stretches = len(ticks.count)
     slots = 4**blocks.levels * len(ticks.period_ns)
@@ -242,9 +233,9 @@ def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], p
 def clock_sums(
     ticks: Ticks,
     blocks: Blocks,
-    row_of_hit: NDArray[np.int32],
+    row_of_hit: I32,
     rows: int,
-    merged: tuple[Cells, NDArray[np.int32]] | None = None,
+    merged: tuple[Cells, I32] | None = None,
 ) -> ClockSums:
     """Add up each row's samples by clock, and compare the clocks.
 
@@ -273,9 +264,7 @@ def clock_sums(
     )
 
 
-def _added_up(
-    levels: int, of_hit: NDArray[np.int32], ticks: Ticks, row_of_hit: NDArray[np.int32]
-) -> tuple[int, NDArray[np.int64], NDArray[np.integer]]:
+def _added_up(levels: int, of_hit: I32, ticks: Ticks, row_of_hit: I32) -> tuple[int, I64, Ints]:
     """Add up counts by hit; returns what `_counted` returns."""
     _, stretches, slots = of_hit.shape
     order = np.argsort(row_of_hit, kind="stable")
@@ -290,8 +279,8 @@ def _added_up(
 
 
 def _counted(
-    cells: Cells, shape: tuple[int, int], row_of_hit: NDArray[np.int32], rows: int
-) -> tuple[int, NDArray[np.int64], NDArray[np.integer]]:
+    cells: Cells, shape: tuple[int, int], row_of_hit: I32, rows: int
+) -> tuple[int, I64, Ints]:
     """Count each row's samples by stretch, block and clock.
 
     Args:
@@ -333,17 +322,17 @@ class _Met:
 
     def __init__(self, bound: int) -> None:
         self._is_met = np.zeros(bound, np.bool_) if bound <= _LARGEST_TABLE else None
-        self._parts: list[NDArray[np.int64]] = []
+        self._parts: list[I64] = []
         self._keys = np.empty(0, np.int64)
         self._place = np.empty(0, np.int64)
 
-    def add(self, keys: NDArray[np.int64]) -> None:
+    def add(self, keys: I64) -> None:
         if self._is_met is not None:
             self._is_met[keys] = True
         else:
             self._parts.append(distinct(keys))
 
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> I64:
         """Return all keys that were added, ascending; `place` works from then on."""
         if self._is_met is None:
             self._keys = distinct(np.concatenate([self._keys, *self._parts]))
@@ -353,20 +342,14 @@ class _Met:
             self._place[self._keys] = np.arange(len(self._keys))
         return self._keys
 
-    def place(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    def place(self, keys: I64) -> I64:
         """Return the number of each key among the distinct ones."""
         if self._is_met is None:
             return np.searchsorted(self._keys, keys)
         return self._place.take(keys)
 
 
-def _take_ends_out(
-    sums_ns: NDArray[np.float64],
-    blocks: Blocks,
-    coarser: int,
-    row_of_hit: NDArray[np.int32],
-    pairs: NDArray[np.int64],
-) -> NDArray[np.float64]:
+def _take_ends_out(sums_ns: F64, blocks: Blocks, coarser: int, row_of_hit: I32, pairs: I64) -> F64:
     """Remove the effect of a block's ends from its sums; return that of the outer ends, f64[p].
 
     The row that ran across an end has the sawtooth of each clock in the block before, and the
@@ -391,9 +374,7 @@ def _take_ends_out(
     return bias_ns
 
 
-def _by_level(
-    sums_ns: NDArray[np.float64], of_row: NDArray[np.int64], rows: int
-) -> tuple[Disagreement, ...]:
+def _by_level(sums_ns: F64, of_row: I64, rows: int) -> tuple[Disagreement, ...]:
     """Compare the clocks in blocks of each length, from the longest."""
     pairs, blocks, clocks = sums_ns.shape
     lengths = 1 + (blocks.bit_length() - 1) // 2

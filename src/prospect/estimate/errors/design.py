@@ -27,8 +27,7 @@ from prospect.profile.model import sampled
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.clock_sums import Blocks
     from prospect.estimate.errors.local_error import Succession
@@ -62,16 +61,16 @@ class Design(Record):
     event: EventInfo
     clocks: int
     has_time: bool
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
+    hits: I64
+    seconds: F64
     of_hits: int
     of_seconds: float
     known_share: float
-    sequence: NDArray[np.int32] | None
+    sequence: I32 | None
     ticks: Ticks | None
     blocks: Blocks | None
-    squares: NDArray[np.float64] | None = None
-    host_hour: NDArray[np.int32] | None = None
+    squares: F64 | None = None
+    host_hour: I32 | None = None
     host_share: float = 1.0
 
     @cached_property
@@ -179,11 +178,7 @@ def _lost(whole: Profile, event_index: int) -> int:
     return round(own * lost_samples(whole, records))
 
 
-def _squares(
-    profile: Profile,
-    taken: tuple[SampleTable, NDArray[np.int32]],
-    seconds: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _squares(profile: Profile, taken: tuple[SampleTable, I32], seconds: F64) -> F64:
     """Return the sum of the squared times of each hit's samples, f64[h] s².
 
     `taken` are the samples and the hit of each, -1 for none; `seconds` f64[h] is 0 for hits of
@@ -199,9 +194,7 @@ def _squares(
     return np.asarray(squares * worth * worth, np.float64)
 
 
-def _without_grid(
-    whole: Profile, event_index: int, hit_index: NDArray[np.int32], reach: int
-) -> NDArray[np.int32]:
+def _without_grid(whole: Profile, event_index: int, hit_index: I32, reach: int) -> I32:
     """Return the sequence of samples that are on no grid; empty unless it is of all samples.
 
     `hit_index` i32[n] is the hit of each sample; `reach` as in `tick_sequence`.

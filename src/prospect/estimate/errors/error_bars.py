@@ -46,8 +46,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools, Ints
     from prospect.estimate.errors.clock_sums import Cells, ClockSums
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.local_error import Succession
@@ -66,12 +65,7 @@ _BOUNDED = 1.0
 _PHASE_ERROR = 0.02
 
 
-def host_error(
-    design: Design,
-    row_of_hit: NDArray[np.int32],
-    other: NDArray[np.int64],
-    normal: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def host_error(design: Design, row_of_hit: I32, other: I64, normal: float) -> tuple[F64, F64]:
     """Return half of the interval of each row, and of its difference to its other, f64[r] s each.
 
     Args:
@@ -98,9 +92,7 @@ def host_error(
     return quantile * np.sqrt(rest * squares), quantile * np.sqrt(rest * apart)
 
 
-def _values_of(
-    keys: NDArray[np.int64], values: NDArray[np.float64], wanted: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _values_of(keys: I64, values: F64, wanted: I64) -> F64:
     """Return the values of some of the ascending keys, f64[n]; zero for missing keys."""
     if not len(keys):
         return np.zeros(len(wanted))
@@ -120,9 +112,9 @@ class Parts(Record):
             or counts hits themselves, and for a single table, which is counted directly.
     """
 
-    first_hit: NDArray[np.int64]
-    part_of_hit: NDArray[np.int32]
-    hits: NDArray[np.float64]
+    first_hit: I64
+    part_of_hit: I32
+    hits: F64
     changes: tuple[Succession, ...] | None
     cells: Cells | None
 
@@ -142,13 +134,13 @@ class ErrorBars(Record):
             for none.
     """
 
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64]
-    low_s: NDArray[np.float64]
-    high_s: NDArray[np.float64]
-    in_rhythm: NDArray[np.bool_]
-    alias_p: NDArray[np.float64]
-    difference_half_width_s: NDArray[np.float64]
+    seconds: F64
+    half_width_s: F64
+    low_s: F64
+    high_s: F64
+    in_rhythm: Bools
+    alias_p: F64
+    difference_half_width_s: F64
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -160,19 +152,19 @@ class _Spread(Record):
     `bias_s` is the known part of the error, `of_ticks` how many ticks there were on its CPUs.
     """
 
-    variance: NDArray[np.float64]
-    quantile: NDArray[np.float64]
-    in_rhythm: NDArray[np.bool_]
-    bias_s: NDArray[np.float64]
-    of_ticks: NDArray[np.float64]
-    alias_p: NDArray[np.float64]
+    variance: F64
+    quantile: F64
+    in_rhythm: Bools
+    bias_s: F64
+    of_ticks: F64
+    alias_p: F64
 
 
 def error_bars(
     design: Design,
-    row_of_hit: NDArray[np.int32],
+    row_of_hit: I32,
     row_count: int,
-    other: NDArray[np.int64] | None = None,
+    other: I64 | None = None,
     parts: Parts | None = None,
 ) -> ErrorBars:
     """Estimate the error of each row's time.
@@ -231,9 +223,7 @@ def error_bars(
     )
 
 
-def _hits_of_rows(
-    design: Design, row_of_hit: NDArray[np.int32], row_count: int, parts: Parts | None
-) -> NDArray[np.float64]:
+def _hits_of_rows(design: Design, row_of_hit: I32, row_count: int, parts: Parts | None) -> F64:
     """Return the samples of each row, f64[r]: whole numbers, exact in any order of addition."""
     # Shifted by one, so that hits in no row need no extra pass.
     if parts is None:
@@ -245,11 +235,7 @@ def _hits_of_rows(
 
 
 def _local_error(
-    design: Design,
-    row_of_hit: NDArray[np.int32],
-    other: NDArray[np.int64],
-    hits: NDArray[np.float64],
-    parts: Parts | None,
+    design: Design, row_of_hit: I32, other: I64, hits: F64, parts: Parts | None
 ) -> LocalError:
     """Return the error of a program without a rhythm; of a random one, if samples lack times."""
     if parts is not None and parts.changes is not None:
@@ -265,9 +251,7 @@ def _local_error(
     )
 
 
-def _tick_seconds(
-    design: Design, hits: NDArray[np.float64], seconds: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _tick_seconds(design: Design, hits: F64, seconds: F64) -> F64:
     """Return the time of one tick in each row, f64[r]."""
     if design.ticks:
         rate_hz = float((1e9 / design.ticks.period_ns).sum())
@@ -277,7 +261,7 @@ def _tick_seconds(
     return np.asarray(by_row, np.float64)
 
 
-def _square_seconds(design: Design, tick_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def _square_seconds(design: Design, tick_s: F64) -> F64:
     """Return the square of a tick in s², f64[r]: a little more if periods differ."""
     if not design.ticks:
         return np.square(tick_s)
@@ -285,12 +269,7 @@ def _square_seconds(design: Design, tick_s: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(tick_s * (mean_s / design.clocks), np.float64)
 
 
-def _weighted(
-    seconds: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    hits: NDArray[np.float64],
-    typical_s: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _weighted(seconds: F64, squares: F64, hits: F64, typical_s: float) -> tuple[F64, F64]:
     """Return the same two, f64[r] each, if samples represent different times.
 
     n samples of times w are as uncertain as (Σw)²/Σw² equal ones of Σw²/Σw each (Kish, Survey
@@ -303,11 +282,7 @@ def _weighted(
 
 
 def _spread(
-    design: Design,
-    row_of_hit: NDArray[np.int32],
-    local: tuple[NDArray[np.float64], NDArray[np.int64]],
-    of_ticks: NDArray[np.float64],
-    parts: Parts | None,
+    design: Design, row_of_hit: I32, local: tuple[F64, I64], of_ticks: F64, parts: Parts | None
 ) -> _Spread:
     """Return the uncertainty of rows; `local` is the variance of each in s², and its changes."""
     variance, changes = local
@@ -345,7 +320,7 @@ def _spread(
     )
 
 
-def _in_rhythm(sums: ClockSums, variance: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _in_rhythm(sums: ClockSums, variance: F64) -> Bools:
     """Return bool[r]: whether the clocks disagree more or less than by chance, in any blocks.
 
     Source: Wilson and Hilferty, Proc. Nat. Acad. Sci. 17 (1931): the cube root of a mean of
@@ -360,12 +335,7 @@ def _in_rhythm(sums: ClockSums, variance: NDArray[np.float64]) -> NDArray[np.boo
     return result
 
 
-def _difference(
-    spread: _Spread,
-    variance: NDArray[np.float64],
-    between: NDArray[np.float64],
-    other: NDArray[np.int64],
-) -> NDArray[np.float64]:
+def _difference(spread: _Spread, variance: F64, between: F64, other: I64) -> F64:
     """Return half of the 95 % interval of each row's difference to its other, f64[r] s.
 
     When one of two rows has a tick, the other has none, so their errors are opposed, in a rhythm
@@ -379,9 +349,7 @@ def _difference(
     return np.where(other >= 0, half, np.nan)
 
 
-def half_widths(
-    design: Design, row_of_hit: NDArray[np.integer], rows: int, parts: Parts | None = None
-) -> NDArray[np.float64]:
+def half_widths(design: Design, row_of_hit: Ints, rows: int, parts: Parts | None = None) -> F64:
     """Return half of each row's 95 % interval, f64[rows] s; NaN if the event has none.
 
     `row_of_hit` is [h], -1 for none; `parts` as in `error_bars`.
@@ -392,7 +360,7 @@ def half_widths(
     return error_bars(design, row, rows, parts=parts).half_width_s
 
 
-def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
+def parts_of(design: Design, tables: Sequence[I32]) -> Parts:
     """Merge the hits that are in the same row of each of these tables.
 
     Each table is i32[h], the row of each hit, -1 for none.
@@ -428,16 +396,14 @@ FALSE_DISCOVERIES = 0.01
 _LEAST_HITS = 20
 
 
-def chi_square_tail(
-    statistic: NDArray[np.float64], freedom: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def chi_square_tail(statistic: F64, freedom: F64) -> F64:
     """Return the probability of at least `statistic` by chance, f64[n]."""
     spread = 2.0 / (9.0 * freedom)
     deviation = (np.cbrt(statistic / freedom) - 1.0 + spread) / np.sqrt(spread)
     return np.asarray(0.5 * _erfc(deviation / math.sqrt(2.0)), np.float64)
 
 
-def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
+def homogeneity(sums: ClockSums, ticks: I64, rows: int) -> F64:
     """Return the p-value that each row's counts by clock are equal but for chance, f64[r].
 
     `ticks` i64[s, K] are those of each clock in each stretch.
@@ -464,7 +430,7 @@ def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray
     return tail
 
 
-def alarms(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def alarms(p_values: F64) -> Bools:
     """Return bool[r]: the marked rows, of which at most 1 % are so by chance.
 
     `p_values` are of all rows of a report, NaN if not tested.

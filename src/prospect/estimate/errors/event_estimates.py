@@ -18,8 +18,7 @@ from prospect.records import Record, asdict, field_names, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.report.report_view import EventView
@@ -53,18 +52,18 @@ class RowEstimates(Record):
             there is none, infinite if no run of reasonable length would do.
     """
 
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64]
-    low_s: NDArray[np.float64]
-    high_s: NDArray[np.float64]
-    aliased: NDArray[np.bool_]
-    tied: NDArray[np.bool_]
-    needed_s: NDArray[np.float64]
+    seconds: F64
+    half_width_s: F64
+    low_s: F64
+    high_s: F64
+    aliased: Bools
+    tied: Bools
+    needed_s: F64
 
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def rows(self, chosen: slice | NDArray[np.int64]) -> RowEstimates:
+    def rows(self, chosen: slice | I64) -> RowEstimates:
         """Return some of the rows, as their own table."""
         return RowEstimates(*(column[chosen] for column in asdict(self).values()))
 
@@ -168,7 +167,7 @@ class EventEstimates(Record):
     entry_reasons: RowEstimates
     sentences: tuple[str, ...]
 
-    def process_half_width_s(self, mode: int) -> NDArray[np.float64]:
+    def process_half_width_s(self, mode: int) -> F64:
         """Return the half widths of one mode of all processes, f64[p]."""
         return self.processes.half_width_s.reshape(-1, MODE_COUNT)[:, mode]
 
@@ -176,9 +175,7 @@ class EventEstimates(Record):
         """Return the estimates of one function table, in its order."""
         return self.functions.rows(view.function_rows(process, mode))
 
-    def calls_half_width_s(
-        self, view: EventView, names: Sequence[str], process: int = -1
-    ) -> NDArray[np.float64]:
+    def calls_half_width_s(self, view: EventView, names: Sequence[str], process: int = -1) -> F64:
         """Return the half widths of system calls' sampled time, f64[n]; NaN without a hit.
 
         The row of the process is -1 for the system.
@@ -252,12 +249,8 @@ def _parts_of_tables(design: Design, ranked: dict[str, RankedRows]) -> dict[str,
 
 
 def _estimated(
-    design: Design,
-    table: RankedRows,
-    is_idle: NDArray[np.bool_],
-    wall_s: float,
-    parts: Parts,
-) -> tuple[RowEstimates, NDArray[np.float64]]:
+    design: Design, table: RankedRows, is_idle: Bools, wall_s: float, parts: Parts
+) -> tuple[RowEstimates, F64]:
     """Return a table's estimates without marks, and the p-values for marks."""
     rows, above = len(table.above), table.above
     bars = _bars(design, table, parts)
@@ -300,9 +293,7 @@ def _bars(design: Design, table: RankedRows, parts: Parts) -> ErrorBars:
     return ErrorBars(**expanded)
 
 
-def _marked(
-    tables: dict[str, tuple[RowEstimates, NDArray[np.float64]]],
-) -> dict[str, RowEstimates]:
+def _marked(tables: dict[str, tuple[RowEstimates, F64]]) -> dict[str, RowEstimates]:
     """Mark the rows in step with a clock; false discoveries are controlled over all tables."""
     p_values = [values for _, values in tables.values()]
     marks = np.split(

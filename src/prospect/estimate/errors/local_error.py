@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I32, I64, U16, U64
     from prospect.estimate.errors.ticks import OrderedTicks
 
 MISSING = -1
@@ -65,9 +66,7 @@ _NOBODY = -2
 _TICKS_A_ROW = 8
 
 
-def tick_sequence(
-    ticks: OrderedTicks, hit_index: NDArray[np.int32], reach: int
-) -> NDArray[np.int32]:
+def tick_sequence(ticks: OrderedTicks, hit_index: I32, reach: int) -> I32:
     """Return the hit of each tick: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
 
     `hit_index` i32 is the hit of each of the profile's samples. `reach` is the largest distance at
@@ -94,12 +93,7 @@ def tick_sequence(
     return sequence
 
 
-def plain_sequence(
-    hit_index: NDArray[np.int32],
-    cpu: NDArray[np.uint16],
-    time_ns: NDArray[np.uint64],
-    reach: int,
-) -> NDArray[np.int32]:
+def plain_sequence(hit_index: I32, cpu: U16, time_ns: U64, reach: int) -> I32:
     """Return the hits of samples without a grid, by CPU and time; OUTSIDE between CPUs."""
     runs = _runs_in_order(cpu, time_ns)
     if runs is None or _LEAST_RUN * len(runs.cpu) > len(cpu):
@@ -121,12 +115,12 @@ def plain_sequence(
 class _Runs(NamedTuple):
     """Successive samples of one CPU: [r] the CPU, where they begin, and how many."""
 
-    cpu: NDArray[np.uint16]
-    begin: NDArray[np.int64]
-    length: NDArray[np.int64]
+    cpu: U16
+    begin: I64
+    length: I64
 
 
-def _runs_in_order(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> _Runs | None:
+def _runs_in_order(cpu: U16, time_ns: U64) -> _Runs | None:
     """Return runs of a CPU's samples by CPU, then time; None if samples are not in such runs.
 
     A recorder drains the CPUs' buffers in turn, each in order of time, so that only the runs have
@@ -156,7 +150,7 @@ class Pairs(NamedTuple):
 
     earlier: NDArray[Any]
     later: NDArray[Any]
-    times: NDArray[np.int64] | None
+    times: I64 | None
 
 
 class Succession(NamedTuple):
@@ -183,7 +177,7 @@ class Succession(NamedTuple):
 
 
 def successions(
-    sequence: NDArray[np.int32], lags: Iterable[int], part_of_hit: NDArray[np.int32] | None = None
+    sequence: I32, lags: Iterable[int], part_of_hit: I32 | None = None
 ) -> tuple[Succession, ...]:
     """Find the changes in a sequence at each distance.
 
@@ -197,9 +191,7 @@ def successions(
     return tuple(_succession(sequence, lag, bound) for lag in lags)
 
 
-def _in_parts(
-    sequence: NDArray[np.int32], part_of_hit: NDArray[np.int32], bound: int
-) -> NDArray[Any]:
+def _in_parts(sequence: I32, part_of_hit: I32, bound: int) -> NDArray[Any]:
     """Return the sequence with the part of each hit, in the smallest type."""
     # MISSING and OUTSIDE index the table's end, and are unchanged.
     table = np.concatenate((part_of_hit, np.array([OUTSIDE, MISSING], np.int32)))
@@ -276,7 +268,7 @@ def _counted(pair: NDArray[Any], size: int) -> Pairs:
     return _unpacked(pair.take(start), run_lengths(start, len(pair)), size)
 
 
-def _unpacked(pair: NDArray[Any], times: NDArray[np.int64], size: int) -> Pairs:
+def _unpacked(pair: NDArray[Any], times: I64, size: int) -> Pairs:
     one, other = np.divmod(pair, pair.dtype.type(size))
     inside = np.flatnonzero((one != 0) & (other != 0))
     return Pairs(
@@ -294,16 +286,13 @@ class LocalError(NamedTuple):
     theirs.
     """
 
-    variance: NDArray[np.float64]
-    changes: NDArray[np.int64]
-    between: NDArray[np.float64]
+    variance: F64
+    changes: I64
+    between: F64
 
 
 def local_error(
-    changes: tuple[Succession, ...],
-    row_of_hit: NDArray[np.int32],
-    other: NDArray[np.int64],
-    clocks: int,
+    changes: tuple[Succession, ...], row_of_hit: I32, other: I64, clocks: int
 ) -> LocalError:
     """Estimate the variance of each row's number of ticks.
 
@@ -323,9 +312,7 @@ def local_error(
     return LocalError(variance, (2.0 * nearest).astype(np.int64), between)
 
 
-def _added_up(
-    changes: Succession, row_of_hit: NDArray[np.int32], other: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _added_up(changes: Succession, row_of_hit: I32, other: I64) -> tuple[F64, F64]:
     """Return the changes of each row, f64[r], and those between it and its other one."""
     rows = len(other)
     # MISSING is the last entry of the table, and a row of -1 compares with no other.
@@ -381,7 +368,7 @@ def compared_lags(clocks: int) -> tuple[int, ...]:
     return tuple(lag for lag, _ in lag_weights(clocks))
 
 
-def _variogram(lag: int, clocks: int) -> NDArray[np.float64]:
+def _variogram(lag: int, clocks: int) -> F64:
     """Return the mean of 1 - exp(-uτ) over the distances of ticks that are `lag` apart, f64[u].
 
     The phases of clocks without a common measure are practically random: K points on a circle, of

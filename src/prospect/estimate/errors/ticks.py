@@ -21,8 +21,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, U8, Bools, Ints
     from prospect.estimate.clocks.gaps import MissingTicks
     from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockTable, Profile
@@ -42,8 +41,8 @@ class Ticks(Record):
         count: i64[s, K] ticks of each clock.
     """
 
-    period_ns: NDArray[np.float64]
-    count: NDArray[np.int64]
+    period_ns: F64
+    count: I64
 
 
 class OrderedTicks(Ticks):
@@ -56,9 +55,9 @@ class OrderedTicks(Ticks):
         missing: the ticks without a sample.
     """
 
-    order: NDArray[np.integer]
-    start: NDArray[np.int64]
-    length_ns: NDArray[np.float64]
+    order: Ints
+    start: I64
+    length_ns: F64
     missing: MissingTicks
 
     def without_samples(self) -> Ticks:
@@ -75,9 +74,9 @@ class DueTicks(OrderedTicks):
         own: the same ticks, clock by clock.
     """
 
-    clock: NDArray[np.uint8]
-    due_ns: NDArray[np.float64]
-    begin_ns: NDArray[np.float64]
+    clock: U8
+    due_ns: F64
+    begin_ns: F64
     own: ClockTicks
 
 
@@ -90,13 +89,13 @@ class ClockTicks(Record):
         first_ns: f64[s, K] each clock's first tick, from the beginning of the stretch.
     """
 
-    line_ns: NDArray[np.float64]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    first_ns: NDArray[np.float64]
+    line_ns: F64
+    begin: I64
+    end: I64
+    first_ns: F64
 
 
-def stretch_parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
+def stretch_parts(start: I64) -> Iterator[tuple[slice, int]]:
     """Cut samples into parts of one stretch each, so that temporaries stay in the cache."""
     for stretch, (first, end) in enumerate(itertools.pairwise(start.tolist())):
         for begin in range(first, end, _SAMPLES_AT_ONCE):
@@ -112,16 +111,16 @@ class _BankStretches(Record):
             other events.
     """
 
-    begin_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    period_ns: NDArray[np.float64]
-    place: NDArray[np.int64]
+    begin_ns: I64
+    end_ns: I64
+    period_ns: F64
+    place: I64
 
     def __len__(self) -> int:
         return len(self.begin_ns)
 
     @property
-    def length_ns(self) -> NDArray[np.float64]:
+    def length_ns(self) -> F64:
         """How long each is, f64[s]."""
         return (self.end_ns - self.begin_ns).astype(np.float64)
 
@@ -178,7 +177,7 @@ def event_ticks(
     )
 
 
-def _is_on_grid(grid: Grid, is_chosen: NDArray[np.bool_]) -> bool:
+def _is_on_grid(grid: Grid, is_chosen: Bools) -> bool:
     """Return whether most samples of the chosen stretches, bool[l], come soon after their ticks."""
     near_ns = np.where(is_chosen, _ON_GRID * grid.stretches.period_ns, -np.inf)
     near = sum(
@@ -196,14 +195,14 @@ class _Line(NamedTuple):
         offset_ns: f64[l] where each stretch of the grid does.
     """
 
-    begin_ns: NDArray[np.float64]
-    offset_ns: NDArray[np.float64]
+    begin_ns: F64
+    offset_ns: F64
 
-    def due_ns(self, grid: Grid, part: slice) -> NDArray[np.float64]:
+    def due_ns(self, grid: Grid, part: slice) -> F64:
         """Return when the ticks of a part of the grid's samples were due, on the line."""
         return grid.due_ns(part) + self.offset_ns.take(grid.members.of_part(part))
 
-    def all_ns(self, grid: Grid) -> NDArray[np.float64]:
+    def all_ns(self, grid: Grid) -> F64:
         """Return the same for all of the grid's samples, f64[m]."""
         due_ns = np.empty(len(grid))
         for part in grid.members.parts():
@@ -230,9 +229,7 @@ def _line(grid: Grid, stretches: _BankStretches) -> _Line:
     return _Line(begin_ns, offset_ns)
 
 
-def _by_due_time(
-    grid: Grid, due_ns: NDArray[np.float64], is_chosen: NDArray[np.bool_]
-) -> tuple[NDArray[np.integer], NDArray[np.float64]]:
+def _by_due_time(grid: Grid, due_ns: F64, is_chosen: Bools) -> tuple[Ints, F64]:
     """Return the chosen samples in the order in which their ticks were due, and when, on the line.
 
     `due_ns` f64[m] is when the grid's samples were due; `is_chosen` bool[l] is by its stretches.
@@ -253,11 +250,7 @@ def _by_due_time(
 
 
 def _own(
-    grid: Grid,
-    stretches: _BankStretches,
-    line: _Line,
-    due_ns: NDArray[np.float64],
-    first_ns: NDArray[np.float64],
+    grid: Grid, stretches: _BankStretches, line: _Line, due_ns: F64, first_ns: F64
 ) -> ClockTicks:
     shape = len(stretches), len(stretches.period_ns)
     row = np.empty(shape[0] * shape[1], np.int64)
@@ -308,7 +301,7 @@ def _bank_stretches(table: ClockTable, event_index: int, clocks: int) -> _BankSt
     )
 
 
-def _turn_within(sorted_keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def _turn_within(sorted_keys: I64) -> I64:
     """Return 0, 1, 2 … within each run of equal keys."""
     is_first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
     row = np.arange(len(sorted_keys))

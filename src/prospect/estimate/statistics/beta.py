@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from prospect.columns.array_types import F64
 
 # The fraction takes about sqrt(max(a, b)) terms; NORMAL_FROM_DF bounds that for Student's t.
 _MOST_TERMS = 1000
@@ -31,7 +33,7 @@ _log_gamma = np.frompyfunc(math.lgamma, 1, 1)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
-def incomplete_beta(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> NDArray[np.float64]:
+def incomplete_beta(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> F64:
     """Return the regularised incomplete beta function I_x(a, b), f64[n].
 
     `a` and `b` are over 0, `x` is from 0 to 1.
@@ -52,9 +54,7 @@ def incomplete_beta(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> NDArray[np.floa
     return np.where(is_right, 1.0 - value, value)
 
 
-def _continued_fraction(
-    a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _continued_fraction(a: F64, b: F64, x: F64) -> F64:
     """Evaluate DLMF 8.17.22 by Lentz's method, elementwise."""
     numerator = np.ones_like(x)
     denominator = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
@@ -72,11 +72,11 @@ def _continued_fraction(
     return fraction
 
 
-def _away_from_zero(value: NDArray[np.float64]) -> NDArray[np.float64]:
+def _away_from_zero(value: F64) -> F64:
     return np.where(np.abs(value) < _TINY, _TINY, value)
 
 
-def student_two_sided(t: ArrayLike, df: ArrayLike) -> NDArray[np.float64]:
+def student_two_sided(t: ArrayLike, df: ArrayLike) -> F64:
     """Return the probability that Student's t is at least `t` away from 0, f64[n].
 
     The sign of `t` does not matter, and infinities give 0; `df` is at least 1 and may be infinite.
@@ -89,7 +89,7 @@ def student_two_sided(t: ArrayLike, df: ArrayLike) -> NDArray[np.float64]:
     return np.where(freedom >= NORMAL_FROM_DF, normal, tail)
 
 
-def student_quantile(confidence: float, df: ArrayLike) -> NDArray[np.float64]:
+def student_quantile(confidence: float, df: ArrayLike) -> F64:
     """Return t such that Student's t is within ±t with probability `confidence`, f64[n].
 
     `df` is at least 1 and may be infinite.
@@ -100,7 +100,7 @@ def student_quantile(confidence: float, df: ArrayLike) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=16)
-def _quantile_nodes(confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _quantile_nodes(confidence: float) -> tuple[F64, F64]:
     inverse = np.linspace(0.0, 1.0, _NODES) ** 2  # closer together where degrees are many
     df = 1.0 / np.maximum(inverse, 1.0 / (2 * NORMAL_FROM_DF))
     low, high = np.zeros(_NODES), np.full(_NODES, math.log(4.0 / (1.0 - confidence)) + 10.0)
@@ -119,15 +119,13 @@ def _quantile_nodes(confidence: float) -> tuple[NDArray[np.float64], NDArray[np.
     return inverse, quantiles
 
 
-def _student_density(t: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
+def _student_density(t: F64, df: F64) -> F64:
     """Return f64[n] the density of Student's t, with finite degrees of freedom."""
     scale = _floats(_log_gamma((df + 1.0) / 2.0) - _log_gamma(df / 2.0)) - np.log(math.pi * df) / 2
     return np.asarray(np.exp(scale - (df + 1.0) / 2.0 * np.log1p(t**2 / df)), np.float64)
 
 
-def binomial_two_sided(
-    successes: ArrayLike, trials: ArrayLike, share: ArrayLike
-) -> NDArray[np.float64]:
+def binomial_two_sided(successes: ArrayLike, trials: ArrayLike, share: ArrayLike) -> F64:
     """Return the exact two-sided p-value of a binomial count, twice its smaller tail, f64[n]."""
     k, n, p = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (successes, trials, share)))
     # The median is within 1 of the mean; beyond that the tail on the side of the count is smaller.
@@ -139,5 +137,5 @@ def binomial_two_sided(
     return np.minimum(2.0 * np.minimum(at_least, at_most), 1.0)
 
 
-def _floats(objects: object) -> NDArray[np.float64]:
+def _floats(objects: object) -> F64:
     return np.asarray(objects, np.float64)

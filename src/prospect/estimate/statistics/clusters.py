@@ -19,9 +19,9 @@ from prospect.estimate.statistics.row_limits import effective_limits
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import F64
 
-    Floats = NDArray[np.float64]
+    Floats = F64
 
 _CONFIDENCE = 0.95
 

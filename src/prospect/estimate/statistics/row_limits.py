@@ -32,7 +32,7 @@ import numpy as np
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import F64, I64, Bools
 
 MOST_DECIMALS = 6
 _TWO_DIGITS_UP_TO = 3.545
@@ -54,11 +54,7 @@ def decimals(half_width_s: float) -> int:
     return min(max(has_two - exponent, 0), MOST_DECIMALS)
 
 
-def tied(
-    seconds: NDArray[np.float64],
-    above: NDArray[np.int64],
-    difference_half_width_s: NDArray[np.float64],
-) -> NDArray[np.bool_]:
+def tied(seconds: F64, above: I64, difference_half_width_s: F64) -> Bools:
     """Return bool[r]: the rows that tie with the one above them, at 95 %.
 
     `above` i64[r] is the row above, -1 for none; `difference_half_width_s` as in `error_bars`.
@@ -67,12 +63,7 @@ def tied(
     return (above >= 0) & ~(difference > np.nan_to_num(difference_half_width_s))
 
 
-def needed_seconds(
-    seconds: NDArray[np.float64],
-    above: NDArray[np.int64],
-    difference_half_width_s: NDArray[np.float64],
-    wall_s: float,
-) -> NDArray[np.float64]:
+def needed_seconds(seconds: F64, above: I64, difference_half_width_s: F64, wall_s: float) -> F64:
     """Return the length of a run that would separate each row from the one above, f64[r].
 
     An interval narrows with the square root of the run. Infinite if no run of reasonable
@@ -83,15 +74,13 @@ def needed_seconds(
         difference_half_width_s, difference, out=np.full(len(seconds), np.inf), where=difference > 0
     )
     squared = factor * factor
-    needed: NDArray[np.float64] = np.full(len(seconds), np.inf)
+    needed: F64 = np.full(len(seconds), np.inf)
     np.multiply(squared, wall_s, out=needed, where=squared <= _LONGEST_FACTOR)
     needed[above < 0] = np.nan
     return needed
 
 
-def separation_sentence(
-    is_alike: NDArray[np.bool_], needed_s: NDArray[np.float64], what: str
-) -> str:
+def separation_sentence(is_alike: Bools, needed_s: F64, what: str) -> str:
     """Return how to separate the first rows of a table; "" if they are separate.
 
     `what` names them in the plural: "processes".
@@ -115,7 +104,7 @@ def _rounded(seconds: float) -> str:
     return f"{float(f'{seconds:.2g}'):g} s"
 
 
-def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+def adjusted(p_values: F64) -> F64:
     """Return each test's least false-discovery rate at which it is a discovery, f64[n].
 
     A row that is not tested has a p-value of NaN, and gets NaN.
@@ -128,9 +117,7 @@ def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.minimum(result, 1.0), np.float64)
 
 
-def approximate_student_quantile(
-    normal: float, freedom: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def approximate_student_quantile(normal: float, freedom: F64) -> F64:
     """Return Student's quantiles from the normal distribution's, f64[n], for 2 degrees and more.
 
     `beta.student_quantile` is exact, for any confidence, and takes a hundredth of a second to make
@@ -149,9 +136,7 @@ def approximate_student_quantile(
     )
 
 
-def count_limits(
-    count: NDArray[np.float64], quantile: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def count_limits(count: F64, quantile: F64) -> tuple[F64, F64]:
     """Return the limits of the mean of Poisson counts, f64[n] each.
 
     `count` need not be whole; `quantile` is the normal (or Student's) one of the confidence.
@@ -163,18 +148,14 @@ def count_limits(
     return np.minimum(low, count), np.maximum(shape * _cube(middle + width), count)
 
 
-def _cube(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cube(values: F64) -> F64:
     """Return third powers: two products take numpy a fifth of the time."""
     return values * values * values
 
 
 def effective_limits(
-    hits: NDArray[np.float64],
-    of_ticks: NDArray[np.float64],
-    tick_s: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    quantile: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    hits: F64, of_ticks: F64, tick_s: F64, variance: F64, quantile: F64
+) -> tuple[F64, F64]:
     """Return the distances of each row's limits from its time, f64[r] s each.
 
     Args:
@@ -212,7 +193,7 @@ class Quantile(NamedTuple):
     high: float
 
 
-def quantile_of(ordered: NDArray[np.float64], order: float) -> Quantile:
+def quantile_of(ordered: F64, order: float) -> Quantile:
     """Return a quantile of a sample.
 
     Args:

@@ -38,11 +38,7 @@ from prospect.estimate.statistics.beta import (
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-    Counts = NDArray[np.int64]
+    from prospect.columns.array_types import F64, I64, Bools
 
 LEAST_HOSTS = 5
 _EFFICIENCY = 0.65
@@ -68,12 +64,12 @@ class Outlying(NamedTuple):
             be a discovery.
     """
 
-    usual: Floats
-    spread: Floats
-    p: Floats
+    usual: F64
+    spread: F64
+    p: F64
 
 
-def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64], fdr: float = 1.0) -> Outlying:
+def outlying(counts: I64, totals: I64, fdr: float = 1.0) -> Outlying:
     """Compare each host with the others.
 
     `counts`, i64[r, h], are samples of each function on each host, `totals`, i64[h], all samples of
@@ -112,7 +108,7 @@ def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64], fdr: float = 
     return Outlying(usual, np.sqrt(np.maximum(variance, 1.0)), p)
 
 
-def _least_distance(distance: Floats, fdr: float) -> float:
+def _least_distance(distance: F64, fdr: float) -> float:
     """Return the least distance of a discovery from the usual share.
 
     The normal distribution is a lower bound of Student's t. A discovery's probability is at most
@@ -128,7 +124,7 @@ def _least_distance(distance: Floats, fdr: float) -> float:
         level = fewer
 
 
-def _log_tails(successes: NDArray[np.int64], trials: Floats, share: Floats) -> Floats:
+def _log_tails(successes: I64, trials: F64, share: F64) -> F64:
     """Return the logarithm of a bound of twice the smaller tail of a binomial count, f64[n]."""
     failures = trials - successes
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,9 +135,7 @@ def _log_tails(successes: NDArray[np.int64], trials: Floats, share: Floats) -> F
     return np.asarray(np.log(2.0) - divergence, np.float64)
 
 
-def dispersion(
-    counts: NDArray[np.int64], totals: Floats, expected: Floats
-) -> tuple[Floats, Floats]:
+def dispersion(counts: I64, totals: F64, expected: F64) -> tuple[F64, F64]:
     """Return how widely counts spread about their expectations.
 
     Returns:
@@ -153,7 +147,7 @@ def dispersion(
     return variance, np.maximum((variance - 1.0) / np.median(expected, axis=1), _LEAST_PHI)
 
 
-def expected_counts(share: Floats, totals: Floats) -> Floats:
+def expected_counts(share: F64, totals: F64) -> F64:
     """Return the expected samples of each function on each host, f64[r, h].
 
     If most hosts never run it, the usual share is half a hit on the host with most samples. No host
@@ -162,7 +156,7 @@ def expected_counts(share: Floats, totals: Floats) -> Floats:
     return np.asarray(np.maximum(share, 0.5 / totals.max()) * totals, np.float64)
 
 
-def _scale(values: Floats) -> Floats:
+def _scale(values: F64) -> F64:
     """Return the standard deviation of each row, from the range of its inner values, f64[r]."""
     hosts = values.shape[1]
     left_out = max(int(_LEFT_OUT * hosts), 1)
@@ -173,7 +167,7 @@ def _scale(values: Floats) -> Floats:
     return np.asarray(width / (2.0 * at), np.float64)
 
 
-def evened(counts: NDArray[np.int64] | Floats, phi: Floats) -> Floats:
+def evened(counts: I64 | F64, phi: F64) -> F64:
     """Return counts transformed to a standard deviation of 1, f64[r, h]."""
     root = np.sqrt(phi)[:, None]
     return np.asarray(2.0 / root * np.arcsinh(root * np.sqrt(counts + _OFFSET)), np.float64)
@@ -188,13 +182,13 @@ class GroupDifference(NamedTuple):
         p: f64[r] the probability of at least this by chance; NaN without counts.
     """
 
-    share: Floats
-    usual: Floats
-    half: Floats
-    p: Floats
+    share: F64
+    usual: F64
+    half: F64
+    p: F64
 
 
-def difference_of_groups(counts: Counts, totals: Counts, is_group: Bools) -> GroupDifference:
+def difference_of_groups(counts: I64, totals: I64, is_group: Bools) -> GroupDifference:
     """Compare the shares of a group of hosts with those of the other ones.
 
     `counts` i64[r, h] are the samples of each function on each host, `totals` all samples of each
@@ -218,7 +212,7 @@ def difference_of_groups(counts: Counts, totals: Counts, is_group: Bools) -> Gro
     return GroupDifference(share, usual, half, np.where(counts.any(axis=1), p, np.nan))
 
 
-def _between(rows: Floats, weights: Floats, is_group: Bools) -> Floats:
+def _between(rows: F64, weights: F64, is_group: Bools) -> F64:
     """Return the variance of the difference of shares, from the spread of hosts, f64[r]."""
     squares = np.zeros(len(rows))
     expected = relative = 0.0
@@ -232,7 +226,7 @@ def _between(rows: Floats, weights: Floats, is_group: Bools) -> Floats:
     return np.asarray(squares / max(expected, _TINY) * relative, np.float64)
 
 
-def _counted(group: Floats, usual: Floats, weights: Floats, is_group: Bools) -> Floats:
+def _counted(group: F64, usual: F64, weights: F64, is_group: Bools) -> F64:
     """Return the variance of the difference for independent samples, f64[r].
 
     The larger of the variances from the groups' own shares and from a common one: a group without
@@ -245,9 +239,7 @@ def _counted(group: Floats, usual: Floats, weights: Floats, is_group: Bools) -> 
     return np.asarray(np.maximum(apart, together), np.float64)
 
 
-def _by_host(
-    counts: Counts, totals: Counts, is_group: Bools, shares: tuple[Floats, Floats]
-) -> Floats:
+def _by_host(counts: I64, totals: I64, is_group: Bools, shares: tuple[F64, F64]) -> F64:
     """Return the p-values of the means of hosts' distances from the usual share, f64[r].
 
     For each function, the host of each group with the largest difference is left out.

@@ -31,6 +31,7 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.complete import CompleteProfile
@@ -61,13 +62,13 @@ class CallGraph(Record):
     frames: FrameTable
     labels: list[str]
     forest: NamedForest
-    row_of_hit: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    self_hits: NDArray[np.int64]
-    total_hits: NDArray[np.int64]
-    self_s: NDArray[np.float64]
-    total_s: NDArray[np.float64]
+    row_of_hit: I64
+    begin: I64
+    end: I64
+    self_hits: I64
+    total_hits: I64
+    self_s: F64
+    total_s: F64
 
     @property
     def event(self) -> EventInfo:
@@ -85,7 +86,7 @@ class CallGraph(Record):
         return float(self.self_s.sum())
 
     @cached_property
-    def outermost_rows(self) -> NDArray[np.bool_]:
+    def outermost_rows(self) -> Bools:
         """The rows that are not within a call of the same frame, bool[t]."""
         return outermost(self.forest.frame_index, self.begin, self.end)
 
@@ -100,12 +101,12 @@ class FrameTotals(Record):
     A function that calls itself, directly or through others, counts once for each sample.
     """
 
-    self_hits: NDArray[np.int64]
-    total_hits: NDArray[np.int64]
-    self_s: NDArray[np.float64]
-    total_s: NDArray[np.float64]
+    self_hits: I64
+    total_hits: I64
+    self_s: F64
+    total_s: F64
 
-    def hottest(self, most: int, *, by_self: bool = False) -> NDArray[np.int64]:
+    def hottest(self, most: int, *, by_self: bool = False) -> I64:
         """Return the frames with most total or own time, most first.
 
         If the event has no time, hits are used.
@@ -128,22 +129,22 @@ class Arcs(Record):
         total_s: f64 with all that it called.
     """
 
-    caller: NDArray[np.int64]
-    callee: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    self_s: NDArray[np.float64]
-    total_s: NDArray[np.float64]
+    caller: I64
+    callee: I64
+    hits: I64
+    self_s: F64
+    total_s: F64
 
     def __len__(self) -> int:
         return len(self.caller)
 
-    def by_time(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def by_time(self, rows: I64) -> I64:
         """Return the order of some rows by descending time, or hits if the event has no time."""
         seconds = self.total_s.take(rows).round(ORDER_DIGITS)
         return np.lexsort((np.arange(len(rows)), -self.hits.take(rows), -seconds))
 
 
-def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: int) -> CallGraph:
+def call_graph(samples: StackSamples, chosen: Bools, event_index: int) -> CallGraph:
     """Build the graph of one event.
 
     `samples` are those of all processes; `chosen`, bool[n], are the ones that count.
@@ -180,9 +181,7 @@ def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: in
     )
 
 
-def _hits_by_row(
-    samples: StackSamples, row: NDArray[np.int64]
-) -> tuple[CompleteProfile, NDArray[np.int64]]:
+def _hits_by_row(samples: StackSamples, row: I64) -> tuple[CompleteProfile, I64]:
     """Separate hits by their row of the forest.
 
     Returns:
@@ -227,7 +226,7 @@ def frame_totals(graph: CallGraph) -> FrameTotals:
     )
 
 
-def call_arcs(graph: CallGraph, among: NDArray[np.bool_] | None = None) -> Arcs:
+def call_arcs(graph: CallGraph, among: Bools | None = None) -> Arcs:
     """Add up the rows of each pair of caller and callee, both of them `among` frames, bool[f]."""
     forest = graph.forest
     is_call = (forest.caller_index >= 0) & (graph.total_hits > 0)
@@ -250,7 +249,7 @@ def call_arcs(graph: CallGraph, among: NDArray[np.bool_] | None = None) -> Arcs:
     )
 
 
-def numbers_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def numbers_within(graph: CallGraph, rows: I64) -> Bools:
     """Return bool[t + 1]: the numbers, as in `CallGraph.begin`, in the subtrees of `rows`."""
     # How many of the subtrees contain each number.
     depth = np.zeros(len(graph.forest) + 1, np.int64)

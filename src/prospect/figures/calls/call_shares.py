@@ -24,16 +24,13 @@ from prospect.records import Record, field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.optional_tables import CallCounts
 
 
-def find_cycles(
-    nodes: int, caller: NDArray[np.int64], callee: NDArray[np.int64]
-) -> tuple[list[list[int]], list[list[int]]]:
+def find_cycles(nodes: int, caller: I64, callee: I64) -> tuple[list[list[int]], list[list[int]]]:
     """Find the functions that call each other in circles.
 
     Returns:
@@ -117,18 +114,18 @@ class CallShares(Record):
 
     profile: CompleteProfile
     labels: list[str]
-    cycle: NDArray[np.int64]
+    cycle: I64
     functions: int
-    self_s: NDArray[np.float64]
-    child_s: NDArray[np.float64]
-    calls: NDArray[np.int64]
-    self_calls: NDArray[np.int64]
-    caller: NDArray[np.int64]
-    callee: NDArray[np.int64]
-    arc_calls: NDArray[np.int64]
-    arc_self_s: NDArray[np.float64]
-    arc_child_s: NDArray[np.float64]
-    order: NDArray[np.int64]
+    self_s: F64
+    child_s: F64
+    calls: I64
+    self_calls: I64
+    caller: I64
+    callee: I64
+    arc_calls: I64
+    arc_self_s: F64
+    arc_child_s: F64
+    order: I64
     total_s: float
     ticks: int
 
@@ -234,7 +231,7 @@ def call_shares(profile: Profile) -> CallShares:
     )
 
 
-def _own_seconds(profile: CompleteProfile) -> NDArray[np.float64]:
+def _own_seconds(profile: CompleteProfile) -> F64:
     """Return f64[f]: the time of each function, of the first event."""
     hits = profile.hits
     is_first = hits.event == 0
@@ -243,9 +240,7 @@ def _own_seconds(profile: CompleteProfile) -> NDArray[np.float64]:
     return np.bincount(function, seconds, len(profile.functions)).astype(np.float64)
 
 
-def _arcs(
-    counts: CallCounts, functions: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _arcs(counts: CallCounts, functions: int) -> tuple[I64, I64, I64]:
     """Return caller, callee and calls of each pair of functions, in the order of the counts."""
     callee = counts.functions.function_index.take(counts.counted_index).astype(np.int64)
     caller = counts.caller_index.astype(np.int64)
@@ -262,19 +257,16 @@ def _arcs(
 class _Arcs(Record):
     """Arcs, the node of each function, and which arcs are within a cycle."""
 
-    caller: NDArray[np.int64]
-    callee: NDArray[np.int64]
-    calls: NDArray[np.int64]
-    head: NDArray[np.int64]
-    is_inner: NDArray[np.bool_]
+    caller: I64
+    callee: I64
+    calls: I64
+    head: I64
+    is_inner: Bools
 
 
 def _propagate(
-    arcs: _Arcs,
-    topological: list[list[int]],
-    self_s: NDArray[np.float64],
-    counted: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    arcs: _Arcs, topological: list[list[int]], self_s: F64, counted: I64
+) -> tuple[F64, F64, F64]:
     """Charge callers, from the functions that call nothing upwards.
 
     Returns:
@@ -300,13 +292,7 @@ def _propagate(
     return child_s, arc_self_s, arc_child_s
 
 
-def _by_time(
-    total_s: NDArray[np.float64],
-    calls: NDArray[np.int64],
-    self_calls: NDArray[np.int64],
-    labels: list[str],
-    functions: int,
-) -> NDArray[np.int64]:
+def _by_time(total_s: F64, calls: I64, self_calls: I64, labels: list[str], functions: int) -> I64:
     """Order the nodes with any figure; for equal times cycles come first, then most calls."""
     rows = np.flatnonzero((total_s > 0) | (calls > 0) | (self_calls > 0)).tolist()
 

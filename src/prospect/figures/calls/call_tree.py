@@ -23,13 +23,12 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64
     from prospect.figures.calls.call_graph import CallGraph
 
     # (depth, i64[m] hits) → i64[m] their frames at that depth, -1 if their stack has ended.
     # It is called once for each depth, from 0 on, with hits that the depth before had.
-    FrameAt = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
+    FrameAt = Callable[[int, I64], I64]
 
 _DEEPEST = 128  # limits the output of recursion through several functions
 
@@ -50,13 +49,13 @@ class CallTree(Record):
     """
 
     labels: list[str]
-    parent: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    frame: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    total_s: NDArray[np.float64]
-    ended_s: NDArray[np.float64]
-    rows_at_depth: list[NDArray[np.int64]]
+    parent: I64
+    depth: I64
+    frame: I64
+    hits: I64
+    total_s: F64
+    ended_s: F64
+    rows_at_depth: list[I64]
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -73,7 +72,7 @@ def callees_tree(graph: CallGraph, share: float) -> CallTree:
     number = np.append(graph.begin, -1).take(graph.row_of_hit)
     rows_by_depth = levels(graph.forest.depth)[:_DEEPEST]
 
-    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def frame_at(depth: int, hits: I64) -> I64:
         if not depth:
             return roots.take(hits)
         if depth > len(rows_by_depth):
@@ -83,9 +82,7 @@ def callees_tree(graph: CallGraph, share: float) -> CallTree:
     return _tree(graph, frame_at, share, names.tolist())
 
 
-def _frames_of_level(
-    graph: CallGraph, rows: NDArray[np.int64], number: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _frames_of_level(graph: CallGraph, rows: I64, number: I64) -> I64:
     """Return the frame of the row whose subtree contains each number, i64; -1 for none.
 
     Args:
@@ -98,7 +95,7 @@ def _frames_of_level(
     return np.where(is_in, graph.forest.frame_index.take(rows).take(place), -1)
 
 
-def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+def callers_tree(graph: CallGraph, frames: I64, share: float) -> CallTree:
     """Return the callers of functions, from the inside out; the hits include those of callees.
 
     Args:
@@ -108,7 +105,7 @@ def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> C
     return _tree(graph, _outwards(graph, _outermost_row_of(graph, frames)), share)
 
 
-def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+def callees_of_tree(graph: CallGraph, frames: I64, share: float) -> CallTree:
     """Return the callees of functions, from the outside in; the roots are the functions themselves.
 
     `frames` and `share` are as in `callers_tree`.
@@ -118,7 +115,7 @@ def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -
     number = np.where(top >= 0, np.append(graph.begin, -1).take(graph.row_of_hit), -1)
     rows_by_depth = levels(graph.forest.depth)
 
-    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def frame_at(depth: int, hits: I64) -> I64:
         found = np.full(len(hits), -1, np.int64)
         level = first.take(hits) + depth
         for one in distinct(level).tolist() if depth < _DEEPEST else ():
@@ -131,20 +128,20 @@ def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -
     return _tree(graph, frame_at, share)
 
 
-def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+def self_callers_tree(graph: CallGraph, frames: I64, share: float) -> CallTree:
     """Return the callers of functions in hits of these functions, from the inside out."""
     frame = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
     rows = np.where(np.isin(frame, frames), graph.row_of_hit, -1)
     return _tree(graph, _outwards(graph, rows), share)
 
 
-def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
+def _outwards(graph: CallGraph, row: I64) -> FrameAt:
     """Return the frames of each hit from its row of the forest on outwards, -1 after the last."""
     frame_of_row = np.append(graph.forest.frame_index, -1)
     caller = np.append(graph.forest.caller_index, -1)
     row = row.copy()
 
-    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def frame_at(depth: int, hits: I64) -> I64:
         if depth:
             row[hits] = caller.take(row.take(hits))
         if depth == _DEEPEST:
@@ -154,7 +151,7 @@ def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
     return frame_at
 
 
-def _outermost_row_of(graph: CallGraph, frames: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outermost_row_of(graph: CallGraph, frames: I64) -> I64:
     """Return i64[h]: the outermost row of one of `frames` that contains each hit, -1 for none."""
     forest = graph.forest
     is_wanted = np.isin(forest.frame_index, frames)
@@ -172,18 +169,15 @@ class _Level(Record):
     """
 
     first: int
-    parent: NDArray[np.int64]
-    frame: NDArray[np.int64]
-    of_hit: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    total_s: NDArray[np.float64]
+    parent: I64
+    frame: I64
+    of_hit: I64
+    hits: I64
+    total_s: F64
 
 
 def _tree(
-    graph: CallGraph,
-    frame_at: FrameAt,
-    share: float,
-    process_names: Sequence[str] = (),
+    graph: CallGraph, frame_at: FrameAt, share: float, process_names: Sequence[str] = ()
 ) -> CallTree:
     """Build a tree depth by depth; `process_names` are those of the frames beyond the graph's."""
     hits = graph.profile.hits
@@ -228,7 +222,7 @@ def _tree(
     return _in_order(grown, labels, seconds)
 
 
-def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float64]) -> CallTree:
+def _in_order(grown: list[_Level], labels: list[str], seconds: F64) -> CallTree:
     """Put the rows of all depths into the order of printing."""
     parent = joined([level.parent for level in grown])
     depth = np.repeat(np.arange(len(grown)), [len(level.parent) for level in grown])

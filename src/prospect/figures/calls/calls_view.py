@@ -27,8 +27,7 @@ from prospect.profile.model import CPUMODE_USER, END_NO_ROW, copies_of_waits_alo
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, Bools
     from prospect.figures.calls.call_graph import Arcs, CallGraph, FrameTotals
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.stacks.stack_weights import StackSamples
@@ -85,11 +84,11 @@ class EventCalls(Record):
     without_callers: int
     remedy: str
     totals: FrameTotals
-    hottest: NDArray[np.int64]
+    hottest: I64
     callees: CallTree | None
     callers: CallTree | None
     arcs: Arcs | None
-    blocks: NDArray[np.int64]
+    blocks: I64
 
     @property
     def event(self) -> EventInfo:
@@ -141,7 +140,7 @@ def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
 
 
 def _event_calls(
-    samples: StackSamples, chosen: NDArray[np.bool_], choice: CallsChoice, event: int
+    samples: StackSamples, chosen: Bools, choice: CallsChoice, event: int
 ) -> EventCalls:
     graph = call_graph(samples, chosen, event)
     totals = frame_totals(graph)
@@ -163,7 +162,7 @@ def _event_calls(
     )
 
 
-def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
+def _remedy(graph: CallGraph, is_root: Bools) -> str:
     """Return a remedy if a large share of hits in user space has no caller.
 
     For copies of stacks there is one only if they end in images without call-frame information.

@@ -16,8 +16,7 @@ from prospect.profile.model import KIND_ELF, KIND_JIT, SOURCE_KINDS
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import Bools
     from prospect.figures.stacks.frames import FrameTable
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
@@ -69,7 +68,7 @@ def is_anonymous(name: str) -> bool:
     return bool(_ANONYMOUS.search(name))
 
 
-def is_named(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
+def is_named(profile: CompleteProfile, frames: FrameTable) -> Bools:
     """Return bool[f]: frames of user space with the name of a function."""
     source = profile.functions.source.take(np.maximum(frames.function_index, 0))
     has_bounds = (frames.function_index >= 0) & np.isin(source, _NAMELESS)
@@ -77,15 +76,15 @@ def is_named(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
     return has_name & ~has_bounds & ~is_kernel_frame(profile, frames)
 
 
-def is_own_object(profile: Profile) -> NDArray[np.bool_]:
+def is_own_object(profile: Profile) -> Bools:
     """Return bool[o]: objects that neither a package nor the system installed."""
     objects = profile.objects
     has_code = np.isin(objects.kind, (KIND_ELF, KIND_JIT, *SOURCE_KINDS))
-    own: NDArray[np.bool_] = has_code & [not _INSTALLED.search(path) for path in objects.path]
+    own: Bools = has_code & [not _INSTALLED.search(path) for path in objects.path]
     return own
 
 
-def is_own_code(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
+def is_own_code(profile: CompleteProfile, frames: FrameTable) -> Bools:
     """Return bool[f]: frames of code that is neither installed nor the system's.
 
     Frames of one name and one object's name may be one (`with_alike_as_one`): they are the user's

@@ -23,8 +23,7 @@ from prospect.spelling import suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import Bools
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import Detail
     from prospect.profile.model import Profile
@@ -58,7 +57,7 @@ class SampleChoice(Record):
     between_s: tuple[float, float] | None = None
 
 
-def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bool_]:
+def choose_samples(samples: StackSamples, choice: SampleChoice) -> Bools:
     """Return bool[n]: the samples that pass every filter.
 
     Raises:
@@ -85,7 +84,7 @@ def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
     return no_sample_left(choice.detail, found, int(samples.count[everywhere].sum()))
 
 
-def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDArray[np.bool_]]]:
+def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, Bools]]:
     """Return the filters that were given, as they are typed, and bool[n] the samples that pass."""
     found = []
     if choice.process:
@@ -120,7 +119,7 @@ def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDA
     return found
 
 
-def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
+def functions_called(profile: Profile, what: str) -> Bools:
     """Return bool[f]: the functions that a name, a pattern or a part of a name matches.
 
     Raises:
@@ -133,7 +132,7 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     return found
 
 
-def _called(samples: StackSamples, kind: str, what: str, words: Sequence[str]) -> NDArray[np.bool_]:
+def _called(samples: StackSamples, kind: str, what: str, words: Sequence[str]) -> Bools:
     """Return bool[n]: the samples in which one of some words of specifications matches `what`.
 
     Raises:
@@ -157,7 +156,7 @@ def _called(samples: StackSamples, kind: str, what: str, words: Sequence[str]) -
     return found
 
 
-def _between(samples: StackSamples, begin_s: float, end_s: float) -> NDArray[np.bool_]:
+def _between(samples: StackSamples, begin_s: float, end_s: float) -> Bools:
     if samples.time_ns is None:
         raise UsageError("samples of this recording have no times: --between cannot choose")
     found = (samples.time_ns >= begin_s * 1e9) & (samples.time_ns < end_s * 1e9)
@@ -169,7 +168,7 @@ def _between(samples: StackSamples, begin_s: float, end_s: float) -> NDArray[np.
     return found
 
 
-def _through(samples: StackSamples, what: str) -> NDArray[np.bool_]:
+def _through(samples: StackSamples, what: str) -> Bools:
     profile, stacks = samples.profile, samples.stacks
     function = profile.locations.function_index.take(stacks.location_index)
     found = functions_called(profile, what).take(function)

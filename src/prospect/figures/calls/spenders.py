@@ -27,8 +27,7 @@ from prospect.figures.calls.own_code import (
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64
     from prospect.figures.calls.call_graph import CallGraph, FrameTotals
 
 MOST_SPENDERS = 5
@@ -118,7 +117,7 @@ class _Choice:
             caller[beneath] = above, float(amount[row])
         return callee, caller
 
-    def _own_below(self) -> NDArray[np.float64]:
+    def _own_below(self) -> F64:
         """Return f64[f]: the time of each frame in which functions of the user ran below it."""
         graph = self._graph
         forest, frame = graph.forest, graph.forest.frame_index
@@ -156,9 +155,7 @@ class _Choice:
             and amount >= _SAME * self._amount[frame]
         )
 
-    def _is_main(
-        self, frame: int, path: list[int], below: NDArray[np.float64], _: dict[int, Spender]
-    ) -> bool:
+    def _is_main(self, frame: int, path: list[int], below: F64, _: dict[int, Spender]) -> bool:
         """Return whether other functions of the user are more informative than this one.
 
         It has a path to one of them, or it has all of the time, and they spend it.
@@ -170,7 +167,7 @@ class _Choice:
         )
 
     def _is_dispatcher(
-        self, frame: int, path: list[int], below: NDArray[np.float64], found: dict[int, Spender]
+        self, frame: int, path: list[int], below: F64, found: dict[int, Spender]
     ) -> bool:
         """Return whether installed code runs the user's, or adds nothing to other rows."""
         is_import = self._graph.labels[frame] == IMPORT
@@ -186,7 +183,7 @@ class _Choice:
         is_function = self._graph.frames.function_index[frame] >= 0
         return bool(is_function and self._own[frame] >= _LEAF * self._amount[frame])
 
-    def _time_in_functions(self) -> NDArray[np.float64]:
+    def _time_in_functions(self) -> F64:
         """Return f64[f]: the time of each frame itself and of the functions inlined in it."""
         graph = self._graph
         forest, frame = graph.forest, graph.forest.frame_index

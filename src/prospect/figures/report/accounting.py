@@ -30,9 +30,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, Bools
     from prospect.figures.processes import ProcessTotals
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.run_info import EventInfo
@@ -107,11 +105,7 @@ def _machine_times(
 
 
 def _system_times(
-    profile: ProfileByFunction,
-    seconds: NDArray[np.float64],
-    is_zero: NDArray[np.bool_],
-    *,
-    is_apart: bool,
+    profile: ProfileByFunction, seconds: F64, is_zero: Bools, *, is_apart: bool
 ) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """Yield name, sampled time and accounted time of the rows that interrupts may be in."""
     kernel, interrupt = seconds[:, MODE_KERNEL], seconds[:, MODE_INTERRUPT]
@@ -211,7 +205,7 @@ def _known(profile: ProfileByFunction, key: str) -> float:
     return max(_seconds(profile.run.accounting, key) or 0.0, 0.0)
 
 
-def _hits_s(profile: ProfileByFunction, chosen: NDArray[np.bool_]) -> float:
+def _hits_s(profile: ProfileByFunction, chosen: Bools) -> float:
     hits = profile.hits
     total = 0.0
     for index, event in enumerate(profile.run.events):

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.figures.modes import (
-    MODE_INTERRUPT,
-    MODE_OTHER,
-    MODE_USER,
-    hit_modes,
-    is_kernel_mode,
-)
+from prospect.figures.modes import MODE_INTERRUPT, MODE_OTHER, MODE_USER, hit_modes, is_kernel_mode
 from prospect.figures.report.function_profiles import (
     PART_KERNEL_THREADS,
     PART_PROCESS_ZERO,

@@ -14,8 +14,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.figures.report.function_profiles import FunctionProfile
     from prospect.figures.report.report_view import EventView
     from prospect.options import Detail
@@ -40,7 +39,7 @@ class DisassemblyChoice(Record):
     extent: int = SHOWN_FUNCTIONS
 
 
-def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArray[np.int64]:
+def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> I64:
     """Return i64[c] the functions that a report of `choice` disassembles, each once.
 
     Raises:

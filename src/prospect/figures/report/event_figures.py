@@ -20,8 +20,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Bools
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import DataColumn, SampleData
@@ -38,9 +37,9 @@ class SideBySide(Record):
     """
 
     events: tuple[int, ...]
-    function: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    total: NDArray[np.int64]
+    function: I64
+    hits: I64
+    total: I64
 
     def __len__(self) -> int:
         return len(self.function)
@@ -127,7 +126,7 @@ def data_figures(profile: CompleteProfile, detail: Detail) -> tuple[DataFigures,
     return tuple(_of_event(profile, data, chosen) for data in profile.sample_data)
 
 
-def _of_event(profile: CompleteProfile, data: SampleData, chosen: NDArray[np.bool_]) -> DataFigures:
+def _of_event(profile: CompleteProfile, data: SampleData, chosen: Bools) -> DataFigures:
     hit = profile.samples.hit_index.take(data.sample)
     rows = np.flatnonzero(chosen.take(hit))
     function = profile.locations.function_index.take(profile.hits.location_index.take(hit))
@@ -144,9 +143,7 @@ def _of_event(profile: CompleteProfile, data: SampleData, chosen: NDArray[np.boo
     return DataFigures(event, data.source, len(rows), tuple(numbers), tuple(texts))
 
 
-def _numbers(
-    profile: CompleteProfile, name: str, values: NDArray[np.float64], function: NDArray[np.int32]
-) -> NumberFigures:
+def _numbers(profile: CompleteProfile, name: str, values: F64, function: I32) -> NumberFigures:
     median, high = np.percentile(values, [50, _HIGH], method="inverted_cdf").tolist()
     names, row = np.unique(function, return_inverse=True)
     sums, count = np.bincount(row, values), np.bincount(row)
@@ -171,7 +168,7 @@ def _numbers(
     )
 
 
-def _texts(column: DataColumn, values: NDArray[np.float64]) -> TextFigures:
+def _texts(column: DataColumn, values: F64) -> TextFigures:
     count = np.bincount(values.astype(np.int64), minlength=len(column.texts))
     order = np.argsort(-count, kind="stable").tolist()
     rows = tuple(

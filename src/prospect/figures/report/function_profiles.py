@@ -28,8 +28,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, I64, Ints
     from prospect.figures.modes import EventHits
     from prospect.figures.shown_rows import RankedRows
     from prospect.profile.model import ProcessTable
@@ -43,8 +42,8 @@ class FunctionProfile(CutRows):
         accumulated: f64[r] running sum of `share`.
     """
 
-    function: NDArray[np.int64]
-    accumulated: NDArray[np.float64]
+    function: I64
+    accumulated: F64
 
 
 class FunctionProfiles(Record):
@@ -56,16 +55,16 @@ class FunctionProfiles(Record):
         row_of_hit: i32 the row of each hit of the profile, -1 for none.
     """
 
-    function: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    share: NDArray[np.float64]
-    accumulated: NDArray[np.float64]
-    start: NDArray[np.int64]
-    hits_sum: NDArray[np.int64]
-    seconds_sum: NDArray[np.float64]
+    function: I64
+    hits: I64
+    seconds: F64
+    share: F64
+    accumulated: F64
+    start: I64
+    hits_sum: I64
+    seconds_sum: F64
     has_time: bool
-    row_of_hit: NDArray[np.int32]
+    row_of_hit: I32
 
     def table(self, group: int, threshold_s: float) -> FunctionProfile:
         """Return one group's table; rows under `threshold_s` count as not shown."""
@@ -86,9 +85,7 @@ class FunctionProfiles(Record):
         )
 
 
-def function_tables(
-    hits: EventHits, group: NDArray[np.int64], group_count: int
-) -> FunctionProfiles:
+def function_tables(hits: EventHits, group: I64, group_count: int) -> FunctionProfiles:
     """Build the function tables of all groups at once.
 
     `group`, i64[h], is the group of each hit, -1 for none; groups may be empty.
@@ -125,12 +122,7 @@ def function_tables(
     )
 
 
-def _shares(
-    weight: NDArray[np.float64],
-    of_group: NDArray[np.int64],
-    start: NDArray[np.int64],
-    weight_sum: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _shares(weight: F64, of_group: I64, start: I64, weight_sum: F64) -> tuple[F64, F64]:
     running = np.append(0.0, np.cumsum(weight))
     divisor = np.where(weight_sum > 0, weight_sum, 1.0).take(of_group)
     before = running.take(start).take(of_group)
@@ -157,8 +149,8 @@ class KernelProfiles(Record):
 
     whole: FunctionProfile
     parts: tuple[tuple[str, FunctionProfile], ...]
-    row_of_hit: NDArray[np.int32]
-    part_row_of_hit: NDArray[np.int32]
+    row_of_hit: I32
+    part_row_of_hit: I32
 
     def ranked(self) -> list[RankedRows]:
         """Return the rows of `whole`, then those of each part."""
@@ -171,11 +163,11 @@ class KernelProfiles(Record):
         return found
 
 
-def _ranked(table: FunctionProfile, row_of_hit: NDArray[np.integer]) -> RankedRows:
+def _ranked(table: FunctionProfile, row_of_hit: Ints) -> RankedRows:
     return ranked(row_of_hit.astype(np.int32, copy=False), np.arange(len(table)) < table.shown)
 
 
-def kernel_part(processes: ProcessTable) -> NDArray[np.int64]:
+def kernel_part(processes: ProcessTable) -> I64:
     """Return i64[p]: the PART_* of each process's kernel hits."""
     part = np.full(len(processes), PART_USER_PROCESSES, np.int64)
     part[processes.is_kernel_thread] = PART_KERNEL_THREADS

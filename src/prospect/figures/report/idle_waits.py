@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import F64, I8, I32, I64, Bools, Ints
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.profile.complete import CompleteProfile
 
@@ -106,18 +107,18 @@ class UserStacks(Record):
             end of a thread, for work of a runtime's scheduler, or for a pipe or a socket.
     """
 
-    user_row: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    is_cut: NDArray[np.bool_]
-    in_condition: NDArray[np.bool_]
-    in_mutex: NDArray[np.bool_]
-    in_global_lock: NDArray[np.bool_]
-    in_join: NDArray[np.bool_]
-    in_scheduler: NDArray[np.bool_]
-    in_stream: NDArray[np.bool_]
+    user_row: I64
+    depth: I64
+    is_cut: Bools
+    in_condition: Bools
+    in_mutex: Bools
+    in_global_lock: Bools
+    in_join: Bools
+    in_scheduler: Bools
+    in_stream: Bools
 
 
-def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> NamedForest:
+def from_outermost_python(forest: NamedForest, is_python: Bools) -> NamedForest:
     """Return the same stacks without the callers of their outermost Python function.
 
     Whether the functions that start a thread are known depends on the size of a copy of its stack.
@@ -136,17 +137,14 @@ def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> 
 
 
 def user_stacks(
-    profile: CompleteProfile,
-    frames: FrameTable,
-    labels: Sequence[str],
-    forest: NamedForest,
+    profile: CompleteProfile, frames: FrameTable, labels: Sequence[str], forest: NamedForest
 ) -> UserStacks:
     """Describe the program's part of each stack."""
     is_kernel = is_kernel_frame(profile, frames)
 
-    def named(parts: Sequence[str], *, kernel: bool = False) -> NDArray[np.bool_]:
+    def named(parts: Sequence[str], *, kernel: bool = False) -> Bools:
         found = [any(part in label for part in parts) for label in labels]
-        is_named: NDArray[np.bool_] = np.array(found, np.bool_) & (is_kernel == kernel)
+        is_named: Bools = np.array(found, np.bool_) & (is_kernel == kernel)
         return is_named.take(forest.frame_index)
 
     is_user = ~is_kernel.take(forest.frame_index)
@@ -177,9 +175,7 @@ def user_stacks(
     return UserStacks(user_row[:-1], depth[:-1], *(flag[:-1] for flag in on_path))
 
 
-def wait_kinds(
-    calls: Sequence[str], call: NDArray[np.integer], row: NDArray[np.int64], stacks: UserStacks
-) -> NDArray[np.int8]:
+def wait_kinds(calls: Sequence[str], call: Ints, row: I64, stacks: UserStacks) -> I8:
     """Return the kind of each wait, i8[n]: WORK, LOOP and so on.
 
     Args:
@@ -201,17 +197,17 @@ def wait_kinds(
     return kind
 
 
-def is_python_frame(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
+def is_python_frame(profile: CompleteProfile, frames: FrameTable) -> Bools:
     """Return bool[f]: the frames of Python functions."""
-    found: NDArray[np.bool_] = profile.objects.kind.take(frames.object_index) == KIND_PYTHON
+    found: Bools = profile.objects.kind.take(frames.object_index) == KIND_PYTHON
     return found
 
 
 class ThreadStacks(Record):
     """Stacks of threads: i32[m] the thread, and i64[m] a row of a forest."""
 
-    tid: NDArray[np.int32]
-    row: NDArray[np.int64]
+    tid: I32
+    row: I64
 
 
 class ThreadWaits(Record):
@@ -225,11 +221,11 @@ class ThreadWaits(Record):
         ns: i64[n] their lengths.
     """
 
-    kind: NDArray[np.int8]
-    entry_reason: NDArray[np.int64]
-    tid: NDArray[np.int32]
-    row: NDArray[np.int64]
-    ns: NDArray[np.int64]
+    kind: I8
+    entry_reason: I64
+    tid: I32
+    row: I64
+    ns: I64
 
 
 class OtherStacks:
@@ -252,7 +248,7 @@ class OtherStacks:
         weight = np.repeat(count.take(order), lengths)
         self._count = np.bincount(place, weight, len(self._keys))
 
-    def below(self, tid: NDArray[np.int32], row: NDArray[np.int64]) -> NDArray[np.float64]:
+    def below(self, tid: I32, row: I64) -> F64:
         """Return f64[k]: how many stacks of a thread contain a row of the forest."""
         if not len(self._keys):
             return np.zeros(len(row))
@@ -270,14 +266,14 @@ def is_idle_call(name: str, has_loop: bool) -> bool:  # noqa: FBT001 - a fact, n
 
 def idle_waits(
     waits: ThreadWaits, stacks: UserStacks, forest: NamedForest, work: ThreadStacks
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return the idle waits, bool[n].
 
     `work` is the stacks in which threads worked: of samples, and of other waits.
     """
     kind, tid, row = waits.kind, waits.tid, waits.row
     has_loop = np.isin(tid, _looping(waits))
-    found: NDArray[np.bool_] = np.isin(kind, (LOOP, SLEEP, CHILD, CONDITION, SCHEDULER))
+    found: Bools = np.isin(kind, (LOOP, SLEEP, CHILD, CONDITION, SCHEDULER))
     found |= (kind == POLL) & ~has_loop
     is_open = np.isin(kind, (LOOP, POLL, SLEEP, CONDITION, READ))
     is_known = is_open & ~stacks.is_cut.take(row) & (stacks.depth.take(row) > 0)
@@ -323,7 +319,7 @@ def _without(work: ThreadStacks, waits: ThreadWaits, stacks: UserStacks) -> Thre
     return ThreadStacks(work.tid[is_other], user_row[is_other])
 
 
-def _looping(waits: ThreadWaits) -> NDArray[np.int32]:
+def _looping(waits: ThreadWaits) -> I32:
     """Return the threads with an event loop, in which they wait often, or for long."""
     tids, thread = np.unique(waits.tid, return_inverse=True)
     is_loop = waits.kind == LOOP
@@ -331,13 +327,11 @@ def _looping(waits: ThreadWaits) -> NDArray[np.int32]:
     for amount in (np.ones(len(thread)), waits.ns.astype(np.float64)):
         whole = np.bincount(thread, amount, len(tids))
         has_loop |= np.bincount(thread, amount * is_loop, len(tids)) > _LEAST_OF_THREAD * whole
-    looping: NDArray[np.int32] = tids[has_loop]
+    looping: I32 = tids[has_loop]
     return looping
 
 
-def _are_rare(
-    waits: ThreadWaits, first: NDArray[np.intp], place: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def _are_rare(waits: ThreadWaits, first: NDArray[np.intp], place: I32) -> Bools:
     """Return the places that have few of their thread's waits, and little of their time, bool[p].
 
     A thread does not return to such a place, where it waits as it begins and ends.
@@ -357,11 +351,11 @@ def _are_rare(
 
 def _idle_places(
     places: ThreadWaits,
-    has_loop: NDArray[np.bool_],
-    is_rare: NDArray[np.bool_],
+    has_loop: Bools,
+    is_rare: Bools,
     stacks: UserStacks,
-    trunks: tuple[NDArray[np.int64], NDArray[np.float64]],
-) -> NDArray[np.bool_]:
+    trunks: tuple[I64, F64],
+) -> Bools:
     """Return the idle places, bool[p]; each kind, thread and stack is there once.
 
     Args:
@@ -384,13 +378,11 @@ def _idle_places(
     is_deeper |= depth > least_depth.take(thread) + _MORE_FRAMES
     is_within = ~has_loop & (branch >= _BRANCH) & (depth > trunk + _NEAR)
     is_answer = (has_loop & (kind == POLL)) | ((kind == READ) & ~may_read)
-    found: NDArray[np.bool_] = ~(is_deeper | is_within | is_answer)
+    found: Bools = ~(is_deeper | is_within | is_answer)
     return found
 
 
-def _trunks(
-    places: ThreadWaits, forest: NamedForest, work: ThreadStacks
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _trunks(places: ThreadWaits, forest: NamedForest, work: ThreadStacks) -> tuple[I64, F64]:
     """Return how far each place's stack is that of the thread's work, and how much follows it.
 
     Returns:

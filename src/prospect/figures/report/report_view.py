@@ -16,13 +16,7 @@ from prospect.columns.grouping import RowsByGroup, rows_by_group
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.entry_reasons import EntryReasonFigures, entry_reason_figures
-from prospect.figures.modes import (
-    MODE_COUNT,
-    MODE_USER,
-    ROUNDING_S,
-    event_has_time,
-    event_hits,
-)
+from prospect.figures.modes import MODE_COUNT, MODE_USER, ROUNDING_S, event_has_time, event_hits
 from prospect.figures.processes import (
     DETAILS,
     ProcessTotals,
@@ -60,8 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.figures.modes import EventHits
     from prospect.figures.report.event_figures import DataFigures, SideBySide
     from prospect.figures.report.waiting import Waiting
@@ -89,12 +82,12 @@ class EventView:
         return event_hits(self.report.by_function, self.event_index)
 
     @cached_property
-    def _is_chosen(self) -> NDArray[np.bool_]:
+    def _is_chosen(self) -> Bools:
         """The processes that `-V` chooses, bool[p]."""
         return chosen_by_detail(self.report.profile.processes, self.report.detail)
 
     @cached_property
-    def _is_detailed(self) -> NDArray[np.bool_]:
+    def _is_detailed(self) -> Bools:
         # The command is shown even if it took hardly any time. Without thresholds, every process
         # that ran is shown.
         report, processes = self.report, self.report.profile.processes
@@ -120,10 +113,10 @@ class EventView:
         )
 
     @cached_property
-    def detailed(self) -> NDArray[np.int64]:
+    def detailed(self) -> I64:
         """The process rows to show in detail, i64[d], in report order."""
         order = self.processes.order
-        rows: NDArray[np.int64] = order[self._is_detailed.take(order)]
+        rows: I64 = order[self._is_detailed.take(order)]
         return rows
 
     @property
@@ -180,15 +173,15 @@ class EventView:
         return accounted_times(self.report.by_function, self.processes, self.event)
 
     @property
-    def hits(self) -> NDArray[np.int64]:
+    def hits(self) -> I64:
         """All hits by mode, i64[MODE_COUNT]."""
-        total: NDArray[np.int64] = self.processes.hits.sum(axis=0)
+        total: I64 = self.processes.hits.sum(axis=0)
         return total
 
     @property
-    def seconds(self) -> NDArray[np.float64]:
+    def seconds(self) -> F64:
         """All seconds by mode, f64[MODE_COUNT]."""
-        total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
+        total: F64 = self.processes.seconds.sum(axis=0)
         return total
 
     @property
@@ -211,7 +204,7 @@ class EventView:
         rows.above[tables.start[:-1][length > 0]] = -1
         return rows
 
-    def shown_functions(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    def shown_functions(self, groups: I64) -> I64:
         """Return how many rows each of these tables shows, i64[g].
 
         `groups`, i64[g], are processes times MODE_COUNT, plus the mode.
@@ -330,12 +323,12 @@ class ReportView:
         return rows_by_group(self.profile.mappings.process_index, len(self.profile.processes))
 
     @cached_property
-    def parents(self) -> NDArray[np.int64]:
+    def parents(self) -> I64:
         """The row that forked each process, i64[p], -1 if unknown."""
         return forking_parents(self.profile.processes)
 
     @cached_property
-    def ended_by_exec(self) -> NDArray[np.bool_]:
+    def ended_by_exec(self) -> Bools:
         """The rows that an exec of the process ended, bool[p]."""
         return ended_by_exec(self.profile.processes)
 

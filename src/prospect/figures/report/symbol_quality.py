@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import Bools, Ints
     from prospect.figures.modes import EventHits
     from prospect.options import Detail
     from prospect.profile.complete import ProfileByFunction
@@ -297,10 +298,7 @@ _RUNTIMES = (
         _always(f"luajit -jperfmap, a module in {_JIT_PAGE}", "luajit -jp is its own profiler"),
     ),
     _Runtime(
-        re.compile(r"libcoreclr\.so"),
-        _JIT,
-        ".NET methods",
-        _always("set DOTNET_PerfMapEnabled=1"),
+        re.compile(r"libcoreclr\.so"), _JIT, ".NET methods", _always("set DOTNET_PerfMapEnabled=1")
     ),
     _Runtime(
         re.compile(r"pypy3?[\d.]*|libpypy[\w.-]*\.so[\d.]*"),
@@ -336,7 +334,7 @@ def runtime_hints(profile: ProfileByFunction, detail: Detail) -> tuple[RuntimeHi
     files = _hit_files(profile, function)
     object_index = functions.object_index.take(function)
 
-    def hits_of(is_chosen: NDArray[np.bool_]) -> NDArray[np.number]:
+    def hits_of(is_chosen: Bools) -> NDArray[np.number]:
         return np.bincount(process[is_chosen], count[is_chosen], len(profile.processes))
 
     kind = objects.kind.take(object_index)
@@ -392,7 +390,7 @@ def _hint(what: str, share: float, remedy: str, more: str, page: str) -> Runtime
     return RuntimeHint(share, f"{what} have no names: {remedy or more or page}", sentence)
 
 
-def _hit_files(profile: ProfileByFunction, function: NDArray[np.integer]) -> dict[int, str]:
+def _hit_files(profile: ProfileByFunction, function: Ints) -> dict[int, str]:
     """Return the file names of the images with hits, by their rows."""
     objects = profile.objects
     rows = distinct(profile.functions.object_index.take(distinct(function)).astype(np.int64))

@@ -16,8 +16,7 @@ from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, Bools
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.run_info import EventInfo
 
@@ -40,20 +39,20 @@ class SyscallRows(Record):
     """
 
     name: list[str]
-    hits: NDArray[np.int64]
-    sampled_s: NDArray[np.float64]
-    share: NDArray[np.float64]
-    calls: NDArray[np.int64]
-    compat_calls: NDArray[np.int64]
-    unfinished: NDArray[np.int64]
-    time_s: NDArray[np.float64]
-    cost_s: NDArray[np.float64]
+    hits: I64
+    sampled_s: F64
+    share: F64
+    calls: I64
+    compat_calls: I64
+    unfinished: I64
+    time_s: F64
+    cost_s: F64
 
     def __len__(self) -> int:
         return len(self.name)
 
     @property
-    def mean_s(self) -> NDArray[np.float64]:
+    def mean_s(self) -> F64:
         """Mean wall seconds inside a call that ended, f64[c]; nan if none did."""
         ended = (self.calls - self.unfinished).astype(np.float64)
         mean_s = np.full(len(self), np.nan)
@@ -81,20 +80,20 @@ class SyscallFigures(Record):
     cost_share: float
     _calls: _CallSums
     _by_process: RowsByGroup
-    _kernel_s: NDArray[np.float64]
+    _kernel_s: F64
 
     def of_process(self, row: int) -> SyscallRows:
         """Return the calls of a row of the process table."""
         chosen = self._by_process.rows(row)
         return self._calls.rows(chosen, float(self._kernel_s[row]), self.cost_ns)
 
-    def of_processes(self, chosen: NDArray[np.bool_]) -> SyscallRows:
+    def of_processes(self, chosen: Bools) -> SyscallRows:
         """Return the calls of several rows of the process table together, bool[p]."""
         rows = np.flatnonzero(chosen.take(self._calls.process))
         return self._calls.rows(rows, float(self._kernel_s[chosen].sum()), self.cost_ns)
 
     @property
-    def is_calling(self) -> NDArray[np.bool_]:
+    def is_calling(self) -> Bools:
         """The rows of the process table with a counted call, bool[p]."""
         is_calling = np.zeros(len(self._kernel_s), np.bool_)
         is_calling[self._calls.process[self._calls.calls > 0]] = True
@@ -106,16 +105,16 @@ class _CallSums(Record):
 
     names: list[str]
     event: EventInfo
-    process: NDArray[np.int64]
-    name: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    period: NDArray[np.int64]
-    calls: NDArray[np.int64]
-    compat_calls: NDArray[np.int64]
-    unfinished: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
+    process: I64
+    name: I64
+    hits: I64
+    period: I64
+    calls: I64
+    compat_calls: I64
+    unfinished: I64
+    time_ns: I64
 
-    def rows(self, chosen: NDArray[np.int64], kernel_s: float, cost_ns: float) -> SyscallRows:
+    def rows(self, chosen: I64, kernel_s: float, cost_ns: float) -> SyscallRows:
         """Add up the chosen sums by call, in the order of a report."""
         columns = (
             *(self.hits, self.period, self.calls, self.compat_calls),
@@ -193,7 +192,7 @@ def _sum_calls(profile: ProfileByFunction, event_index: int) -> _CallSums:
     return _CallSums(names, profile.run.events[event_index], process, name, *sums)
 
 
-def _kernel_seconds(profile: ProfileByFunction, event_index: int) -> NDArray[np.float64]:
+def _kernel_seconds(profile: ProfileByFunction, event_index: int) -> F64:
     """Return f64[p]: kernel time of each process's own work, without interrupts."""
     hits = profile.hits
     chosen = (hits.event == event_index) & (hit_modes(profile) == MODE_KERNEL)

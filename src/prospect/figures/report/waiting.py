@@ -44,8 +44,7 @@ from prospect.records import NamedTuple, Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I8, I32, I64, U64, Bools, Ints
     from prospect.figures.report.idle_waits import UserStacks
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.figures.stacks.stack_weights import StackSamples
@@ -82,11 +81,11 @@ class LockWaits(Record):
     `holder` is not above 0 if unknown.
     """
 
-    lock: NDArray[np.int8]
-    tid: NDArray[np.int32]
-    holder: NDArray[np.int32]
-    begin_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
+    lock: I8
+    tid: I32
+    holder: I32
+    begin_ns: I64
+    end_ns: I64
 
 
 class ThreadMoments(Record):
@@ -95,11 +94,11 @@ class ThreadMoments(Record):
     `seconds` f64[m] is the time of a moment without a length, such as a sample; NaN for others.
     """
 
-    tid: NDArray[np.int32]
-    begin_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    row: NDArray[np.int64]
-    seconds: NDArray[np.float64]
+    tid: I32
+    begin_ns: I64
+    end_ns: I64
+    row: I64
+    seconds: F64
 
 
 def with_next_holders(waits: LockWaits) -> LockWaits:
@@ -114,7 +113,7 @@ def with_next_holders(waits: LockWaits) -> LockWaits:
     return replace(waits, holder=np.where(is_its, holder.take(at), np.int32(0)))
 
 
-def waited_meanwhile(waits: LockWaits, moments: ThreadMoments, lock: int) -> NDArray[np.float64]:
+def waited_meanwhile(waits: LockWaits, moments: ThreadMoments, lock: int) -> F64:
     """Return f64[m]: how long others waited for a lock of a thread during its moments."""
     of_lock = np.flatnonzero((waits.lock == lock) & (waits.holder > 0))
     found = np.zeros(len(moments.tid))
@@ -140,17 +139,13 @@ def waited_meanwhile(waits: LockWaits, moments: ThreadMoments, lock: int) -> NDA
     return found
 
 
-def _elapsed(
-    begins: NDArray[np.int64], ends: NDArray[np.int64], at: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _elapsed(begins: I64, ends: I64, at: I64) -> F64:
     """Return f64[k] the total length of intervals up to some moments, in ns."""
 
-    def since(times: NDArray[np.int64]) -> NDArray[np.float64]:
+    def since(times: I64) -> F64:
         count = np.searchsorted(times, at, "right")
         sums = np.append(0.0, np.cumsum((times - begins[0]).astype(np.float64)))
-        elapsed: NDArray[np.float64] = count * (at - begins[0]).astype(np.float64) - sums.take(
-            count
-        )
+        elapsed: F64 = count * (at - begins[0]).astype(np.float64) - sums.take(count)
         return elapsed
 
     return since(begins) - since(ends)
@@ -160,7 +155,7 @@ def lock_holders(
     waits: LockWaits,
     moments: ThreadMoments,
     names: dict[int, str],
-    functions: tuple[NDArray[np.int64], NDArray[np.int64]],
+    functions: tuple[I64, I64],
     labels: Sequence[str],
 ) -> tuple[LockHolder, ...]:
     """Return the functions that held others up, those with most time first.
@@ -189,8 +184,8 @@ def lock_holders(
 
 
 def own_functions(
-    profile: CompleteProfile, frames: FrameTable, forest: NamedForest, user_row: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    profile: CompleteProfile, frames: FrameTable, forest: NamedForest, user_row: I64
+) -> tuple[I64, I64]:
     """Return the innermost function of each stack that is not the C library's, and its caller.
 
     `frames` and `forest` are of the completed profile; `user_row` i64[t] is the row of the
@@ -291,9 +286,9 @@ class Waiting(Record):
     """
 
     threads: ThreadTimes
-    shown: NDArray[np.int64]
-    user_s: NDArray[np.float64]
-    system_s: NDArray[np.float64]
+    shown: I64
+    user_s: F64
+    system_s: F64
     sampled_s: float
     blockers: tuple[Blocker, ...] | None
     wakers: tuple[Waker, ...] | None
@@ -343,10 +338,7 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
 
 
 def _blockers_before(
-    profile: CompleteProfile,
-    threads: ThreadTimes,
-    rows: NDArray[np.int64],
-    stacks: BlockedWaits | None,
+    profile: CompleteProfile, threads: ThreadTimes, rows: I64, stacks: BlockedWaits | None
 ) -> list[Blocker]:
     """Return the waits of these threads that began before the interval, by their system call."""
     read_ns, calls = profile.run.calls_before
@@ -380,17 +372,13 @@ def _together(blockers: tuple[Blocker, ...], others: list[Blocker]) -> tuple[Blo
     return tuple(sorted(found.values(), key=lambda one: -one.seconds)) if others else blockers
 
 
-def blocked_stacks(
-    profile: CompleteProfile, tids: NDArray[np.int32], most: int
-) -> tuple[BlockedStack, ...]:
+def blocked_stacks(profile: CompleteProfile, tids: I32, most: int) -> tuple[BlockedStack, ...]:
     """Return the stacks in which some threads were blocked, those with most time first."""
     found = blocked_waits(profile, "4", alone=True)
     return found.of_threads(tids).stacks(most) if found else ()
 
 
-def _sampled(
-    profile: CompleteProfile, threads: ThreadTimes
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sampled(profile: CompleteProfile, threads: ThreadTimes) -> tuple[F64, F64]:
     """Return f64[t] each: sampled seconds in user space, and elsewhere."""
     samples, count = profile.samples, len(threads)
     nothing = np.zeros(count)
@@ -398,10 +386,10 @@ def _sampled(
         return nothing, nothing
     begin_ns = threads.begin_ns.min()
 
-    def keys(tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def keys(tid: I32, time_ns: U64) -> I64:
         # Microseconds: 25 days and a thread's number are 63 bits.
         time = np.minimum((time_ns - begin_ns) // np.uint64(1000), np.uint64((1 << _TIME_BITS) - 1))
-        key: NDArray[np.int64] = tid.astype(np.int64) << _TIME_BITS | time.astype(np.int64)
+        key: I64 = tid.astype(np.int64) << _TIME_BITS | time.astype(np.int64)
         return key
 
     time_ns = np.maximum(samples.time_ns, begin_ns)
@@ -415,7 +403,7 @@ def _sampled(
     return user, np.bincount(row, seconds, count).astype(np.float64) - user
 
 
-def _seconds_by_hit(profile: CompleteProfile) -> NDArray[np.float64]:
+def _seconds_by_hit(profile: CompleteProfile) -> F64:
     """Return f64[h]: the mean time of a sample of each hit; of the first event with time."""
     hits = profile.hits
     for number, event in enumerate(profile.run.events):
@@ -446,25 +434,25 @@ class BlockedWaits(Record):
 
     samples: StackSamples
     first_wait: int
-    rows: NDArray[np.int64]
-    process_index: NDArray[np.int32]
-    entry_reason: NDArray[np.int64]
-    begin_ns: NDArray[np.uint64]
-    ns: NDArray[np.int64]
-    tid: NDArray[np.int32]
-    waker: NDArray[np.int32] | None
+    rows: I64
+    process_index: I32
+    entry_reason: I64
+    begin_ns: U64
+    ns: I64
+    tid: I32
+    waker: I32 | None
 
     @property
-    def wait_rows(self) -> NDArray[np.int64]:
+    def wait_rows(self) -> I64:
         """i64[n] rows of the profile's table of waits."""
         return self.rows - self.first_wait
 
     @property
-    def stack_index(self) -> NDArray[np.int32]:
+    def stack_index(self) -> I32:
         """i32[n] row of `samples.stacks`."""
         return self.samples.stack_index.take(self.rows)
 
-    def of_threads(self, tids: NDArray[np.int32]) -> BlockedWaits:
+    def of_threads(self, tids: I32) -> BlockedWaits:
         """Return the waits of these threads."""
         return gather(self, np.flatnonzero(np.isin(self.tid, tids)), "samples", "first_wait")
 
@@ -544,7 +532,7 @@ class BlockedWaits(Record):
         ]
 
     @cached_property
-    def name(self) -> NDArray[np.int64]:
+    def name(self) -> I64:
         """i64[n] row of `names`."""
         name = self.entry_reason
         for place, kind in enumerate(LOCK_NAMES, len(self.names) - len(LOCK_NAMES)):
@@ -573,19 +561,19 @@ class BlockedWaits(Record):
         return user_stacks(self.samples.profile, frames, labels, self.own_forest)
 
     @cached_property
-    def stack_row(self) -> NDArray[np.int64]:
+    def stack_row(self) -> I64:
         """i64[all samples] rows of the forest."""
         return self.own_forest.row_of_stack.take(self.samples.stack_index)
 
     @cached_property
-    def kind(self) -> NDArray[np.int8]:
+    def kind(self) -> I8:
         """i8[n] as from `wait_kinds`."""
         return wait_kinds(
             self._calls, self.entry_reason, self.stack_row.take(self.rows), self.user_stacks
         )
 
     @cached_property
-    def idle(self) -> NDArray[np.bool_]:
+    def idle(self) -> Bools:
         """bool[n] the idle waits."""
         is_other = np.ones(len(self.samples), np.bool_)
         is_other[self.rows[self.kind != WORK]] = False
@@ -599,7 +587,7 @@ class BlockedWaits(Record):
             ThreadStacks(self.samples.tid.take(others), self.stack_row.take(others)),
         )
 
-    def holders(self, seconds_by_hit: NDArray[np.float64]) -> tuple[LockHolder, ...]:
+    def holders(self, seconds_by_hit: F64) -> tuple[LockHolder, ...]:
         """Return the functions of threads that had a lock which others waited for.
 
         `seconds_by_hit`, f64[h], is the time of a sample of each hit of the profile without waits.
@@ -649,7 +637,7 @@ class BlockedWaits(Record):
             found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), tuple(user)))
         return tuple(found)
 
-    def _frames(self, chosen: NDArray[np.integer]) -> Iterator[tuple[list[str], list[str]]]:
+    def _frames(self, chosen: Ints) -> Iterator[tuple[list[str], list[str]]]:
         """Yield names of the kernel's and of the program's frames, from the inside out."""
         _, labels, forest = self.forest
         start, path = paths(self.samples.stacks.caller_index, self.samples.stacks.depth, chosen)
@@ -688,9 +676,7 @@ def blocked_waits(profile: CompleteProfile, detail: Detail, *, alone: bool) -> B
     )
 
 
-def _added_up(
-    key: NDArray[np.integer], ns: NDArray[np.int64]
-) -> list[tuple[int, int, float, float]]:
+def _added_up(key: Ints, ns: I64) -> list[tuple[int, int, float, float]]:
     """Return key, number of waits, their time and the longest, those with most time first."""
     if not len(key):
         return []

@@ -20,6 +20,8 @@ from prospect.figures.stacks.frames import NamedForest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, Bools
+
 
 def subtree_sums(forest: NamedForest, values: NDArray[Any]) -> NDArray[Any]:
     """Return for each row the sum of its value and those of all that it calls, [t, ...]."""
@@ -29,7 +31,7 @@ def subtree_sums(forest: NamedForest, values: NDArray[Any]) -> NDArray[Any]:
     return sums
 
 
-def subtree_ranges(forest: NamedForest) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def subtree_ranges(forest: NamedForest) -> tuple[I64, I64]:
     """Number the rows so that those of each subtree are contiguous.
 
     Returns:
@@ -49,9 +51,7 @@ def subtree_ranges(forest: NamedForest) -> tuple[NDArray[np.int64], NDArray[np.i
     return begin, begin + size
 
 
-def outermost(
-    key: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def outermost(key: I64, begin: I64, end: I64) -> Bools:
     """Return bool[n]: the rows that are in no subtree of another row with their key.
 
     The total of a recursive function is that of its outermost calls.
@@ -88,9 +88,7 @@ def fold_recursion(forest: NamedForest) -> NamedForest:
     return regrown(forest, first, depth)
 
 
-def regrown(
-    forest: NamedForest, kept_row: NDArray[np.int64], depth: NDArray[np.int64]
-) -> NamedForest:
+def regrown(forest: NamedForest, kept_row: I64, depth: I64) -> NamedForest:
     """Return a forest in which rows are merged into others, and siblings of one frame into one.
 
     Args:
@@ -122,7 +120,7 @@ def regrown(
     )
 
 
-def joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def joined(parts: list[I64]) -> I64:
     """Concatenate columns; no columns are an empty one."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
@@ -132,9 +130,7 @@ LEFT_OUT = 1
 THREADS = 2
 
 
-def thread_forest(
-    forest: NamedForest, frames: int, comm: NDArray[np.int64], row: NDArray[np.int64]
-) -> NamedForest:
+def thread_forest(forest: NamedForest, frames: int, comm: I64, row: I64) -> NamedForest:
     """Return a tree of sampled stacks below their threads' names; its `row_of_stack` is [l].
 
     Args:
@@ -166,7 +162,7 @@ def thread_forest(
     )
 
 
-def in_preorder(tree: NamedForest, rank: NDArray[np.int64]) -> NamedForest:
+def in_preorder(tree: NamedForest, rank: I64) -> NamedForest:
     """Sort a tree in preorder, siblings by their frames' `rank`, i64[f]."""
     order = np.lexsort((rank.take(tree.frame_index), tree.depth))
     by_depth = _reordered(tree, order)
@@ -191,11 +187,7 @@ _FAVOUR = 1 << 10
 
 
 def pruned(
-    tree: NamedForest,
-    end: NDArray[np.int64],
-    hits: NDArray[np.int64],
-    most: int,
-    favoured: NDArray[np.bool_] | None = None,
+    tree: NamedForest, end: I64, hits: I64, most: int, favoured: Bools | None = None
 ) -> NamedForest:
     """Return the largest rows of a tree; others are merged below their callers.
 
@@ -219,12 +211,7 @@ def pruned(
     return _with_rest(tree, end, hits, is_kept)
 
 
-def _with_rest(
-    tree: NamedForest,
-    end: NDArray[np.int64],
-    hits: NDArray[np.int64],
-    is_kept: NDArray[np.bool_],
-) -> NamedForest:
+def _with_rest(tree: NamedForest, end: I64, hits: I64, is_kept: Bools) -> NamedForest:
     """Return the kept rows, and rows of LEFT_OUT as last callees of those with omitted rows."""
     # Whole subtrees are omitted; a row is in the last one that begins before it.
     every = np.arange(len(tree))

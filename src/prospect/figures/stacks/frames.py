@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64, Bools
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile, StackTable
 
@@ -46,12 +47,12 @@ class FrameTable(Record):
 
     name: list[str]
     linkage_name: list[str]
-    object_index: NDArray[np.int64]
-    function_index: NDArray[np.int64]
-    file_index: NDArray[np.int64]
-    start: NDArray[np.int64]
-    frame: NDArray[np.int64]
-    line: NDArray[np.int64]
+    object_index: I64
+    function_index: I64
+    file_index: I64
+    start: I64
+    frame: I64
+    line: I64
 
     def __len__(self) -> int:
         return len(self.name)
@@ -67,10 +68,10 @@ class NamedForest(Record):
         row_of_stack: i64[s] row of this table for each row of the stacks by address.
     """
 
-    caller_index: NDArray[np.int64]
-    frame_index: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    row_of_stack: NDArray[np.int64]
+    caller_index: I64
+    frame_index: I64
+    depth: I64
+    row_of_stack: I64
 
     def __len__(self) -> int:
         return len(self.caller_index)
@@ -120,7 +121,7 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
     )
 
 
-def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], NDArray[np.int64]]:
+def frames_by_line(frames: FrameTable) -> tuple[FrameTable, I64, I64]:
     """Separate frames of one name by their source line.
 
     Returns:
@@ -146,9 +147,7 @@ def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], N
     )
 
 
-def _line_rows(
-    profile: CompleteProfile, *, inlined: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _line_rows(profile: CompleteProfile, *, inlined: bool) -> tuple[I64, I64, I64]:
     """Return where the frames of each location begin, and each frame's location and line row.
 
     The line row is one past the last of `LineTable.line` if there is none.
@@ -172,7 +171,7 @@ def _line_rows(
     return start, location, np.minimum(first.take(location) + nth, nothing)
 
 
-def is_kernel_frame(profile: Profile, frames: FrameTable) -> NDArray[np.bool_]:
+def is_kernel_frame(profile: Profile, frames: FrameTable) -> Bools:
     """Return bool[f]: the frames of the kernel, its modules and its BPF programs."""
     return np.isin(profile.objects.kind.take(frames.object_index), KERNEL_KINDS)
 
@@ -202,7 +201,7 @@ def alike_labels(profile: Profile, frames: FrameTable) -> list[tuple[str, str]]:
     return list(zip(frame_labels(profile, frames), of_object, strict=True))
 
 
-def first_of_each(labels: Sequence[object]) -> NDArray[np.int64]:
+def first_of_each(labels: Sequence[object]) -> I64:
     """Return for each label the row that has it first."""
     first: dict[object, int] = {}
     rows = [first.setdefault(label, row) for row, label in enumerate(labels)]
@@ -251,7 +250,7 @@ def frame_files(profile: CompleteProfile, frames: FrameTable) -> list[str]:
     ]
 
 
-def frame_languages(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.int64]:
+def frame_languages(profile: CompleteProfile, frames: FrameTable) -> I64:
     """Return i64[f] the row of `LANGUAGES` of each frame that a runtime names, -1 for others."""
     kinds = profile.objects.kind.take(frames.object_index)
     language = np.full(len(frames), -1, np.int64)

@@ -12,8 +12,7 @@ from prospect.profile.model import CUT_OBJECT, END_CUT, END_WHOLE, MOST_COPY_BYT
 from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, Bools
     from prospect.options import Detail
     from prospect.profile.model import Profile, StackCopies
 
@@ -114,7 +113,7 @@ def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None
     return replace(quality, stacks=copied, cut_stacks=quality.cut)
 
 
-def _counted_stacks(profile: Profile, chosen: NDArray[np.bool_]) -> StackQuality:
+def _counted_stacks(profile: Profile, chosen: Bools) -> StackQuality:
     """Count the call stacks of processes, bool[p], and those with a frame [cut]."""
     most_frames = max((event.most_frames for event in profile.run.events), default=0)
     stacks, hits, samples = profile.stacks, profile.hits, profile.samples
@@ -144,9 +143,7 @@ def _counted_stacks(profile: Profile, chosen: NDArray[np.bool_]) -> StackQuality
     return StackQuality(stacks=total, cut_stacks=cut, most_frames=most_frames)
 
 
-def _with_copies(
-    found: StackQuality, copies: StackCopies, is_mine: NDArray[np.bool_]
-) -> StackQuality:
+def _with_copies(found: StackQuality, copies: StackCopies, is_mine: Bools) -> StackQuality:
     is_copied = is_mine & (copies.end != NO_COPY)
     counts = np.bincount(copies.end[is_copied], minlength=len(copies.ends)).tolist()
     is_cut = is_mine & (copies.end == copies.ends.index(END_CUT))
@@ -168,7 +165,7 @@ def _with_copies(
     )
 
 
-def _size_for_99(whole: int, needed_bytes: NDArray[np.int64]) -> int:
+def _size_for_99(whole: int, needed_bytes: I64) -> int:
     """Return a size that would have held 99 % of the stacks that end whole or were cut."""
     ended = whole + len(needed_bytes)
     if len(needed_bytes) <= (1 - _HELD_SHARE) * ended:
@@ -179,7 +176,7 @@ def _size_for_99(whole: int, needed_bytes: NDArray[np.int64]) -> int:
     return steps * _SIZE_STEP_BYTES
 
 
-def _places(copies: StackCopies, is_short: NDArray[np.bool_]) -> tuple[StackEnds, ...]:
+def _places(copies: StackCopies, is_short: Bools) -> tuple[StackEnds, ...]:
     """Count stacks that are not whole by the object of their last frame and the reason."""
     reasons = len(copies.ends)
     packed = copies.place[is_short].astype(np.int64) * reasons + copies.end[is_short]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U16, U64, Ints
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
@@ -65,19 +66,19 @@ class StackSamples(Record):
 
     profile: CompleteProfile
     stacks: StackTable
-    hit_index: NDArray[np.int32]
-    stack_index: NDArray[np.int32]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
-    cpu: NDArray[np.uint16]
-    tid: NDArray[np.int32]
-    time_ns: NDArray[np.uint64] | None
-    stack_of_hit: NDArray[np.int32] | None = None
+    hit_index: I32
+    stack_index: I32
+    count: I64
+    period: I64
+    cpu: U16
+    tid: I32
+    time_ns: U64 | None
+    stack_of_hit: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.hit_index)
 
-    def of_hit(self, column: NDArray[Any]) -> NDArray[np.int64]:
+    def of_hit(self, column: NDArray[Any]) -> I64:
         """Return i64[n]: a column of the hit table, by sample."""
         return column.take(self.hit_index).astype(np.int64)
 
@@ -89,15 +90,15 @@ class StackWeights(Record):
     a key or is unknown.
     """
 
-    process_index: NDArray[np.int64]
-    comm_index: NDArray[np.int64]
-    event: NDArray[np.int64]
-    entry_reason_index: NDArray[np.int64]
-    cpu: NDArray[np.int64]
-    tid: NDArray[np.int64]
-    stack_index: NDArray[np.int64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
+    process_index: I64
+    comm_index: I64
+    event: I64
+    entry_reason_index: I64
+    cpu: I64
+    tid: I64
+    stack_index: I64
+    count: I64
+    period: I64
 
     def __len__(self) -> int:
         return len(self.count)
@@ -159,7 +160,7 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
     hits = samples.profile.hits
     columns = (hits.process_index, hits.comm_index, hits.event, hits.entry_reason_index)
     contexts = alike(columns)
-    keys: list[NDArray[np.integer]] = [contexts.place.take(samples.hit_index)]
+    keys: list[Ints] = [contexts.place.take(samples.hit_index)]
     if by_place:
         # Threads are numbered from -1.
         places, place = np.unique(
@@ -198,10 +199,10 @@ class SampleThreads(Record):
         thread_index: i32[n] row of this table for each sample.
     """
 
-    process_index: NDArray[np.int64]
-    comm_index: NDArray[np.int64]
-    tid: NDArray[np.int64]
-    thread_index: NDArray[np.int32]
+    process_index: I64
+    comm_index: I64
+    tid: I64
+    thread_index: I32
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -217,7 +218,7 @@ def sample_threads(samples: StackSamples) -> SampleThreads:
     key |= samples.tid.take(start).astype(np.int64) + 1
     thread = counted(key.view(np.uint64)).place
     first = start.take(first_rows(thread))
-    tid: NDArray[np.int64] = samples.tid.take(first).astype(np.int64)
+    tid: I64 = samples.tid.take(first).astype(np.int64)
     return SampleThreads(
         process_index=process_of_sample.take(first).astype(np.int64),
         comm_index=hits.comm_index.take(samples.hit_index.take(first)).astype(np.int64),
@@ -242,12 +243,7 @@ def main_weights(profile: CompleteProfile, weights: StackWeights) -> StackWeight
     return weights.chosen(weights.event == present[0]) if present else weights
 
 
-def nanoseconds(
-    profile: CompleteProfile,
-    event: NDArray[np.int64],
-    count: NDArray[np.int64],
-    period: NDArray[np.int64],
-) -> NDArray[np.int64]:
+def nanoseconds(profile: CompleteProfile, event: I64, count: I64, period: I64) -> I64:
     """Return i64[n] the time of counts and periods; 0 if their event has none."""
     found = np.zeros(len(count), np.int64)
     for number, info in enumerate(profile.run.events):
@@ -258,9 +254,7 @@ def nanoseconds(
     return found
 
 
-def paths(
-    caller_index: NDArray[Any], depth: NDArray[Any], rows: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def paths(caller_index: NDArray[Any], depth: NDArray[Any], rows: NDArray[Any]) -> tuple[I64, I64]:
     """Return the frames of stacks, outermost first.
 
     Args:
@@ -283,7 +277,7 @@ def paths(
     return start, frames
 
 
-def _periods(profile: CompleteProfile) -> NDArray[np.int64]:
+def _periods(profile: CompleteProfile) -> I64:
     hits, samples = profile.hits, profile.samples
     if samples.period is not None:
         if is_scalar(samples.period):
@@ -293,13 +287,13 @@ def _periods(profile: CompleteProfile) -> NDArray[np.int64]:
     return mean.take(samples.hit_index)
 
 
-def _in_62_bits(period: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _in_62_bits(period: U64) -> I64:
     return np.minimum(period, np.uint64(2**62)).astype(np.int64)
 
 
 def _with_single_frames(
-    profile: CompleteProfile, hit_index: NDArray[np.int32]
-) -> tuple[StackTable, NDArray[np.int32], NDArray[np.int32] | None]:
+    profile: CompleteProfile, hit_index: I32
+) -> tuple[StackTable, I32, I32 | None]:
     """Add stacks of one frame, for samples that have none.
 
     Returns:

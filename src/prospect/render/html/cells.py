@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
 
@@ -64,10 +65,10 @@ class Contexts(NamedTuple):
     `thread` is a row of the samples' threads; the number of threads for those that were merged.
     """
 
-    thread: NDArray[np.int64]
-    cpu: NDArray[np.int64]
-    entry_reason: NDArray[np.int64]
-    mode: NDArray[np.int64]
+    thread: I64
+    cpu: I64
+    entry_reason: I64
+    mode: I64
 
     def take(self, rows: NDArray[Any]) -> Contexts:
         """Return some rows."""
@@ -91,7 +92,7 @@ class StackNames(Record):
     labels: list[str]
     forest: NamedForest
     threads: SampleThreads
-    mode: NDArray[np.int64]
+    mode: I64
     end_ns: int
 
 
@@ -111,11 +112,11 @@ class SampleCells(Record):
 
     tree: NamedForest
     contexts: Contexts
-    node: NDArray[np.int64]
-    context: NDArray[np.int64]
-    stretch: NDArray[np.int64]
-    count: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
+    node: I64
+    context: I64
+    stretch: I64
+    count: I64
+    time_ns: I64
     begin_ns: int
     end_ns: int
     stretches: int
@@ -142,13 +143,13 @@ class _Finest(NamedTuple):
     names: StackNames
     event: int
     tree: NamedForest
-    end: NDArray[np.int64]
-    leaf: NDArray[np.int64]
+    end: I64
+    leaf: I64
     contexts: Contexts
-    hits: NDArray[np.int64]
-    pair: NDArray[np.int64]
-    stretch: NDArray[np.int64]
-    sums: tuple[NDArray[np.int64], NDArray[np.int64]]
+    hits: I64
+    pair: I64
+    stretch: I64
+    sums: tuple[I64, I64]
 
 
 class SampleLeaves(NamedTuple):
@@ -161,10 +162,10 @@ class SampleLeaves(NamedTuple):
     """
 
     tree: NamedForest
-    leaf: NDArray[np.int64]
-    entry_reason: NDArray[np.int64]
-    mode: NDArray[np.int64]
-    of_sample: NDArray[np.int32]
+    leaf: I64
+    entry_reason: I64
+    mode: I64
+    of_sample: I32
 
 
 def stack_names(samples: StackSamples) -> StackNames:
@@ -261,7 +262,7 @@ def _finest(names: StackNames, event: int) -> _Finest:
     )
 
 
-def sample_stretches(names: StackNames, rows: NDArray[np.intp] | slice) -> NDArray[np.uint8]:
+def sample_stretches(names: StackNames, rows: NDArray[np.intp] | slice) -> U8:
     """Return u8[n] the shortest stretch of time that each sample is in; 0 without times."""
     samples = names.samples
     if samples.time_ns is None:
@@ -289,8 +290,8 @@ class _Merged(NamedTuple):
 
     tree: NamedForest
     contexts: Contexts
-    keys: Sequence[NDArray[np.int64]]
-    sums: Sequence[NDArray[np.int64]]
+    keys: Sequence[I64]
+    sums: Sequence[I64]
     shift: int
     is_whole: bool
 
@@ -355,7 +356,7 @@ def _doubled(merged: _Merged, shift: int) -> _Merged:
     return merged._replace(keys=keys, sums=(count, period), shift=shift)
 
 
-def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) -> int:
+def stretch_shift(cpu: I64, count: I64, least: int) -> int:
     """Return how often to double stretches: a busy CPU should have a few samples in each."""
     most = float(np.bincount(cpu, count).max(initial=0))
     shift = least
@@ -364,16 +365,14 @@ def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) 
     return shift
 
 
-def _ranks(names: StackNames) -> NDArray[np.int64]:
+def _ranks(names: StackNames) -> I64:
     """Return i64 the places of all frames by name: of functions, ALL, LEFT_OUT and threads."""
     rest = ["", "\U0010ffff", *names.samples.profile.comms]  # LEFT_OUT sorts last
     _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
     return rank.astype(np.int64)
 
 
-def _largest_threads(
-    thread: NDArray[np.int64], count: NDArray[np.int64], most: int, names: StackNames
-) -> NDArray[np.int64]:
+def _largest_threads(thread: I64, count: I64, most: int, names: StackNames) -> I64:
     total = np.bincount(thread, count, len(names.threads))
     if np.count_nonzero(total) <= most:
         return thread
@@ -386,9 +385,9 @@ def _largest_threads(
 class AddressSums(Record):
     """A function by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
 
-    address: NDArray[np.uint64]
-    count: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
+    address: U64
+    count: I64
+    time_ns: I64
 
 
 class Selection(Record):
@@ -419,18 +418,18 @@ class Selection(Record):
 class _Pairs(NamedTuple):
     """Distinct (leaf, context): i64[p] both, and those of each sample, i64[n]."""
 
-    leaf: NDArray[np.int64]
-    context: NDArray[np.int64]
-    of_sample: NDArray[np.int64]
+    leaf: I64
+    context: I64
+    of_sample: I64
 
 
 class _Rows(Record):
     """Samples, or sums of them, by pair and stretch of time; all i64[r]."""
 
-    pair: NDArray[np.int64]
-    stretch: NDArray[np.int64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
+    pair: I64
+    stretch: I64
+    count: I64
+    period: I64
 
 
 class EventParts(Record):
@@ -451,13 +450,13 @@ class EventParts(Record):
     names: StackNames
     event: int
     tree: NamedForest
-    end: NDArray[np.int64]
+    end: I64
     contexts: Contexts
     pairs: _Pairs
-    location: NDArray[np.int32]
-    time_ns: NDArray[np.int64]
-    count: NDArray[np.int64]
-    period: NDArray[np.int64]
+    location: I32
+    time_ns: I64
+    count: I64
+    period: I64
 
     def cells(self, selection: Selection) -> SampleCells:
         """Add up the samples of a selection.
@@ -536,7 +535,7 @@ class EventParts(Record):
         )
         return rows, end_ns, stretches
 
-    def _sums(self, part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _sums(self, part: slice) -> tuple[I64, I64]:
         """Return i64[p] the counts and periods of some samples, by pair."""
         pair, size = self.pairs.of_sample[part], len(self.pairs.leaf)
         count, period = (
@@ -546,10 +545,10 @@ class EventParts(Record):
         return count, period
 
     @cached_property
-    def _all_sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _all_sums(self) -> tuple[I64, I64]:
         return self._sums(slice(None))
 
-    def _chosen_contexts(self, selection: Selection) -> NDArray[np.bool_]:
+    def _chosen_contexts(self, selection: Selection) -> Bools:
         thread, cpu = self.contexts.thread, self.contexts.cpu
         process = self.names.threads.process_index.take(thread)
         processes = self.names.samples.profile.processes
@@ -566,7 +565,7 @@ class EventParts(Record):
             chosen &= thread == selection.thread
         return chosen
 
-    def _favoured(self, selection: Selection) -> NDArray[np.bool_]:
+    def _favoured(self, selection: Selection) -> Bools:
         """Return bool[l]: which stacks are merged last."""
         is_favoured = np.zeros(len(self.tree) + 1, np.int64)
         if selection.path:
@@ -576,7 +575,7 @@ class EventParts(Record):
             found = np.flatnonzero(self._found(selection.search).take(self.tree.frame_index))
             np.add.at(is_favoured, found, 1)
             np.add.at(is_favoured, self.end.take(found), -1)
-        favoured: NDArray[np.bool_] = np.cumsum(is_favoured).take(self.tree.row_of_stack) > 0
+        favoured: Bools = np.cumsum(is_favoured).take(self.tree.row_of_stack) > 0
         return favoured
 
     def _row_at(self, path: tuple[int, ...]) -> int:
@@ -593,14 +592,14 @@ class EventParts(Record):
         return row
 
     @cached_property
-    def _calls(self) -> tuple[NDArray[np.intp], NDArray[np.int64], int]:
+    def _calls(self) -> tuple[NDArray[np.intp], I64, int]:
         """Return the tree's rows by (caller, frame), these keys, and how many frames there are."""
         frames = int(self.tree.frame_index.max()) + 1
         key = (self.tree.caller_index + 1) * frames + self.tree.frame_index
         order = np.argsort(key)
         return order, key.take(order), frames
 
-    def _found(self, text: str) -> NDArray[np.bool_]:
+    def _found(self, text: str) -> Bools:
         """Return bool[f]: the functions whose name, or whose object's name, contains a text.
 
         The tree's own frames come after those of functions, and are not searched.

@@ -29,6 +29,7 @@ from prospect.render.html.cells import STRETCHES, Contexts, sample_stretches
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.columns.array_types import I64
     from prospect.profile.optional_tables import CodeTable
     from prospect.render.html.cells import SampleCells, StackNames
 
@@ -47,9 +48,9 @@ class InstructionSlots(Record):
     """
 
     code: CodeTable
-    code_row: NDArray[np.int64]
-    instruction: NDArray[np.int64]
-    of_sample: NDArray[np.int64]
+    code_row: I64
+    instruction: I64
+    of_sample: I64
 
     def __len__(self) -> int:
         return len(self.code_row)
@@ -66,11 +67,11 @@ class CodeCells(Record):
         left_out: rows of the code table without room.
     """
 
-    slot: NDArray[np.int64]
-    context: NDArray[np.int64]
-    stretch: NDArray[np.int64]
-    count: NDArray[np.int64]
-    time_ns: NDArray[np.int64]
+    slot: I64
+    context: I64
+    stretch: I64
+    count: I64
+    time_ns: I64
     left_out: list[int]
 
 
@@ -127,11 +128,11 @@ def _contexts(names: StackNames, rows: NDArray[np.intp], cells: SampleCells) -> 
     )
 
 
-def _rows_of(contexts: Contexts, distinct: Contexts) -> NDArray[np.int64]:
+def _rows_of(contexts: Contexts, distinct: Contexts) -> I64:
     """Return i64[n] the row of each context among the distinct ones, which ascend."""
     sizes = [int(column.max(initial=0)) + 1 for column in distinct]
 
-    def packed(rows: Contexts) -> NDArray[np.int64]:
+    def packed(rows: Contexts) -> I64:
         key = rows[0]
         for column, size in zip(rows[1:], sizes[1:], strict=True):
             key = key * size + column
@@ -140,7 +141,7 @@ def _rows_of(contexts: Contexts, distinct: Contexts) -> NDArray[np.int64]:
     return np.searchsorted(packed(distinct), packed(contexts))
 
 
-def _left_out(code_row: NDArray[np.int64], count: NDArray[np.int64], described: int) -> list[int]:
+def _left_out(code_row: I64, count: I64, described: int) -> list[int]:
     """Choose the functions to leave out; those with most samples get room first."""
     sizes = np.bincount(code_row, minlength=described).tolist()
     hits = np.bincount(code_row, count, described)

@@ -22,8 +22,7 @@ from prospect.render.html.instructions import code_cells
 from prospect.render.html.whole_file import ColumnBlock
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.profile.model import WallPath
     from prospect.render.html.cells import SampleCells, StackNames
     from prospect.render.html.instructions import CodeCells, InstructionSlots
@@ -143,9 +142,7 @@ def _code(cells: CodeCells, block: ColumnBlock) -> dict[str, Any]:
     }
 
 
-def _time(
-    count: NDArray[np.int64], time_ns: NDArray[np.int64], block: ColumnBlock
-) -> dict[str, Any]:
+def _time(count: I64, time_ns: I64, block: ColumnBlock) -> dict[str, Any]:
     """Return the time of each sample if it is the same for all, else the column of times."""
     total, samples = int(time_ns.sum()), int(count.sum())
     each = total / samples if samples else 0.0
@@ -174,9 +171,9 @@ class DrawnPath(NamedTuple):
         is_whole: whether these are all pieces.
     """
 
-    begin_ns: NDArray[np.int64]
-    thread: NDArray[np.int64]
-    state: NDArray[np.int64]
+    begin_ns: I64
+    thread: I64
+    state: I64
     end_ns: int
     is_whole: bool
 
@@ -212,7 +209,7 @@ def drawn_path(names: StackNames, path: WallPath) -> DrawnPath:
     return DrawnPath(begin_ns.take(rows), thread.take(rows), state.take(rows), end_ns, is_whole)
 
 
-def _threads(names: StackNames, path: WallPath) -> NDArray[np.int64]:
+def _threads(names: StackNames, path: WallPath) -> I64:
     """Return i64[p] the row of each piece's thread, or the number of rows for one without any."""
     threads = names.threads
     key = threads.process_index << _TID_BITS | threads.tid

@@ -39,9 +39,7 @@ from prospect.render.json.document_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64
     from prospect.estimate.errors.call_estimates import CallEstimates
     from prospect.figures.calls.call_shares import CallShares
     from prospect.figures.calls.call_tree import CallTree
@@ -56,8 +54,8 @@ class _Calls(NamedTuple):
     numbers: CallNumbers
 
     @property
-    def functions(self) -> NDArray[np.int64]:
-        functions: NDArray[np.int64] = self.event.graph.frames.function_index
+    def functions(self) -> I64:
+        functions: I64 = self.event.graph.frames.function_index
         return functions
 
     @property
@@ -78,10 +76,10 @@ class _Calls(NamedTuple):
 
 class _Tree(NamedTuple):
     tree: CallTree
-    half_width_s: NDArray[np.float64]
+    half_width_s: F64
 
 
-def _tree(tree: CallTree | None, half_width_s: NDArray[np.float64]) -> _Tree | None:
+def _tree(tree: CallTree | None, half_width_s: F64) -> _Tree | None:
     return None if tree is None else _Tree(tree, half_width_s)
 
 

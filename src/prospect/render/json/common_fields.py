@@ -37,8 +37,7 @@ from prospect.render.json.document_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.optional_tables import CodeTable
@@ -163,7 +162,7 @@ class CodeFunction(NamedTuple):
     profile: CompleteProfile
     code: CodeTable
     function: AnnotatedFunction
-    instructions: NDArray[np.int64]
+    instructions: I64
 
     def address(self, instruction: int) -> int | None:
         """Return the address of one of its instructions, None for -1."""

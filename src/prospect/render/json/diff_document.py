@@ -42,8 +42,7 @@ from prospect.render.json.document_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64
     from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.comparison import Comparison
 
@@ -57,15 +56,15 @@ class _Table(NamedTuple):
     table: ChangeTable
     shown: int
 
-    def rounded(self, name: str) -> NDArray[np.float64]:
+    def rounded(self, name: str) -> F64:
         """Return a column rounded before differences: those of near values are all last digits."""
         column = getattr(self.table, name)[: self.shown].tolist()
         return np.array([significant(one) for one in column], np.float64)
 
     @property
-    def left(self) -> NDArray[np.float64]:
+    def left(self) -> F64:
         """The sums of the rows that are not shown, by side."""
-        left: NDArray[np.float64] = self.table.mean[self.shown :].sum(axis=0)
+        left: F64 = self.table.mean[self.shown :].sum(axis=0)
         return left
 
 

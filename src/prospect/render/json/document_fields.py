@@ -18,8 +18,7 @@ from prospect.version import generator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import Ints
 
     Get = str | int | Callable[[Any], Any]
 
@@ -365,7 +364,7 @@ def cut(noun: str, row: Object) -> dict[str, Field]:
     }
 
 
-def gather(column: Any, rows: NDArray[np.integer]) -> Any:
+def gather(column: Any, rows: Ints) -> Any:
     """Return some rows of a column: an array or a list."""
     if hasattr(column, "take"):
         return column.take(rows)

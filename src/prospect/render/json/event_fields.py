@@ -54,9 +54,7 @@ from prospect.render.json.document_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64
     from prospect.estimate.annotate.event_lines import LinesOfGroup
     from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.errors.event_estimates import RowEstimates
@@ -72,8 +70,8 @@ if TYPE_CHECKING:
 class Totals(NamedTuple):
     """Hits, seconds and their errors, a row for each mode."""
 
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
+    hits: I64
+    seconds: F64
     estimates: RowEstimates
 
 
@@ -97,7 +95,7 @@ class Functions:
         report: Report,
         table: FunctionProfile,
         estimates: RowEstimates,
-        late: NDArray[np.float64] | None,
+        late: F64 | None,
         code: list[CodeFunction] | None = None,
     ) -> None:
         shown = table.shown
@@ -214,7 +212,7 @@ def _entry_reasons(event: EventReport, process: int | None = None) -> _EntryReas
 
 class _Calls(NamedTuple):
     rows: SyscallRows
-    half_width_s: NDArray[np.float64]
+    half_width_s: F64
     is_counted: bool
 
 

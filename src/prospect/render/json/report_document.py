@@ -57,8 +57,7 @@ from prospect.render.text.first_screen import in_short_plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I32, U8
     from prospect.estimate.accounting.sample_accounting import SampleAccounting
     from prospect.estimate.finished_report import Report
     from prospect.estimate.summary import Summary
@@ -83,7 +82,7 @@ class _Threads(NamedTuple):
     waiting: Waiting
 
     @property
-    def pids(self) -> NDArray[np.int32]:
+    def pids(self) -> I32:
         """Their processes' numbers, -1 if unknown."""
         pids = np.append(self.report.profile.processes.pid, -1)
         return pids.take(self.waiting.threads.process_index.take(self.waiting.shown))
@@ -97,8 +96,8 @@ def _threads(document: _Report) -> Any:
 class _Clocks(NamedTuple):
     """The clocks of a CPU."""
 
-    clock: NDArray[np.uint8]
-    period_ns: NDArray[np.float64]
+    clock: U8
+    period_ns: F64
     ticks: TickCounts
 
 

@@ -39,8 +39,7 @@ from prospect.render.text.text_table import Column, columns_of, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64
     from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.errors.call_estimates import CallEstimates
     from prospect.figures.calls.call_graph import Arcs
@@ -194,7 +193,7 @@ def _calls(number: float | None) -> str:
 
 
 def _tree(
-    tree: CallTree, half_widths: NDArray[np.float64], figures: Figures, hits: int, words: Words
+    tree: CallTree, half_widths: F64, figures: Figures, hits: int, words: Words
 ) -> Iterator[str]:
     seconds, bars = figures.timed_columns(tree.total_s.tolist(), half_widths)
     yield from table_lines(
@@ -235,7 +234,7 @@ def _graph(
     called = numbers or CallNumbers({}, {})
     function: list[int] = graph.frames.function_index.tolist()
 
-    def rows_of(chosen: NDArray[np.int64], frames: NDArray[np.int64]) -> Iterator[tuple[str, ...]]:
+    def rows_of(chosen: I64, frames: I64) -> Iterator[tuple[str, ...]]:
         for arc in chosen.tolist():
             self_s, total_s = float(arcs.self_s[arc]), float(arcs.total_s[arc])
             times = (figures.seconds(self_s), figures.seconds(total_s - self_s))

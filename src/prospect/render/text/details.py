@@ -18,8 +18,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.figures.report.report_view import EventView, ReportView
     from prospect.profile.optional_tables import MemoryMap
     from prospect.render.text.function_table import FunctionFormatter
@@ -200,7 +199,7 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     yield ""
 
 
-def _listed(mapped: MemoryMap) -> NDArray[np.int64]:
+def _listed(mapped: MemoryMap) -> I64:
     """Return the rows that are shown."""
     data = np.flatnonzero(mapped.is_data & (mapped.hits == 0))
     smaller = np.argsort(-mapped.size_bytes[data].astype(np.float64), kind="stable")[_MOST_OF_DATA:]

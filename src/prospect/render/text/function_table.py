@@ -21,9 +21,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64
     from prospect.estimate.errors.event_estimates import RowEstimates
     from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.report.function_profiles import FunctionProfile
@@ -56,7 +54,7 @@ class Rows(NamedTuple):
 
     table: FunctionProfile
     estimates: RowEstimates
-    late: NDArray[np.float64] | None = None
+    late: F64 | None = None
     half_width_s: float = float("nan")
 
 

@@ -21,8 +21,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, Bools
     from prospect.figures.entry_reasons import EntryReasonRows
     from prospect.figures.report.function_profiles import KernelProfiles
     from prospect.figures.report.report_view import EventView
@@ -176,19 +175,17 @@ def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> It
     yield ""
 
 
-def _shown_calls(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
+def _shown_calls(rows: SyscallRows, threshold_s: float, event: EventView) -> Bools:
     """Return bool[c]: calls whose sampled or inside time reaches the threshold; frequent calls."""
     least_s = threshold_s - ROUNDING_S
     if not event.has_time:
         return np.ones(len(rows), np.bool_)
     are_many = (rows.calls > 0) & (rows.calls >= _MANY * rows.calls.sum())
-    shown: NDArray[np.bool_] = (rows.sampled_s >= least_s) | (rows.time_s >= least_s) | are_many
+    shown: Bools = (rows.sampled_s >= least_s) | (rows.time_s >= least_s) | are_many
     return shown
 
 
-def _call_table(
-    page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]
-) -> Iterator[str]:
+def _call_table(page: Page, process: int, rows: SyscallRows, chosen: I64) -> Iterator[str]:
     event, is_counted = page.event, page.event.calls.is_counted
     samples = page.style.words.term("Samples")
     names = [rows.name[row] for row in chosen.tolist()]

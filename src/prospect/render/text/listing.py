@@ -21,8 +21,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, Bools
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.optional_tables import CodeTable, LineTable
     from prospect.render.text.style import Figures, Style, Words
@@ -251,7 +250,7 @@ def _figure_columns(
     return title, rows
 
 
-def near_hits(hits: NDArray[np.int64], context: int = _CONTEXT) -> NDArray[np.bool_]:
+def near_hits(hits: I64, context: int = _CONTEXT) -> Bools:
     """Return bool[n]: which instructions are at most `context` away from one with a hit."""
     has_hits = np.flatnonzero(hits)
     shown = np.zeros(len(hits), np.bool_)

@@ -29,9 +29,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64
     from prospect.estimate.summary import FunctionRow, ProgramRow, Summary
     from prospect.render.text.style import Page
 
@@ -204,7 +202,7 @@ def _processes(page: Page) -> Iterator[str]:
     yield from table_lines(*columns)
 
 
-def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
+def _ranks(page: Page, kept: I64) -> list[str]:
     """Return the ranks by user time; a process is marked if any of its times is."""
     estimates = page.event.estimates.processes
     aliased = estimates.aliased.reshape(-1, MODE_COUNT).any(axis=1)
@@ -212,7 +210,7 @@ def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
     return rank_column(replace(ranked, aliased=aliased.take(kept)))
 
 
-def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
+def _cut_line(page: Page, skipped: I64) -> str:
     view, event, words = page.report, page.event, page.style.words
     processes = pluralize(len(skipped), "process")
     if not event.has_time:

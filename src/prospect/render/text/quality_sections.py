@@ -30,8 +30,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64
     from prospect.estimate.accounting.agreement import Agreement
     from prospect.estimate.accounting.lateness import Lateness
     from prospect.estimate.accounting.sample_accounting import SampleAccounting
@@ -412,7 +411,7 @@ def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
         yield f"Samples of an unknown clock: {accounting.unclocked}."
 
 
-def _seconds(column: NDArray[np.float64], rows: list[int]) -> list[str]:
+def _seconds(column: F64, rows: list[int]) -> list[str]:
     cells = [NO_TIME if math.isnan(value) else f"{value:.2f}" for value in column[rows].tolist()]
     total = float(np.nansum(column))
     return [*cells, NO_TIME if np.isnan(column).all() else f"{total:.2f}"]

@@ -21,8 +21,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64
     from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.render.comparison_words import Unit
@@ -220,7 +219,7 @@ def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> 
     ]
 
 
-def _digits(values: NDArray[np.float64]) -> int:
+def _digits(values: F64) -> int:
     """Return the number of decimals at which the smallest of these is not rounded to zero."""
     least = float(values[values > 0].min(initial=np.inf))
     if not math.isfinite(least):
@@ -228,7 +227,7 @@ def _digits(values: NDArray[np.float64]) -> int:
     return min(max(math.ceil(-math.log10(least)), 0), _MOST_DIGITS)
 
 
-def _numbers(values: NDArray[np.float64], digits: int, sign: str) -> list[str]:
+def _numbers(values: F64, digits: int, sign: str) -> list[str]:
     return [f"{significant(value):{sign}.{digits}f}" for value in values.tolist()]
 
 

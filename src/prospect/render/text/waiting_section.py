@@ -16,8 +16,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import F64, I64, U64
     from prospect.figures.report.report_view import ReportView
     from prospect.figures.report.waiting import BlockedStack, Blocker, Waiting, Waker
     from prospect.render.text.style import Style
@@ -93,10 +92,10 @@ def _figures(found: Waiting, groups: list[list[int]]) -> list[Column]:
     """Return the columns of seconds and numbers, with a cell for each group of threads."""
     threads = found.threads
 
-    def seconds(column: NDArray[np.int64] | NDArray[np.uint64]) -> list[str]:
+    def seconds(column: I64 | U64) -> list[str]:
         return [_seconds(float(column[group].sum()) * _NS) for group in groups]
 
-    def sampled(column: NDArray[np.float64]) -> list[str]:
+    def sampled(column: F64) -> list[str]:
         return [_seconds(_known_sum(column[group])) for group in groups]
 
     longest = [_seconds(float(threads.longest_ns[group].max()) * _NS) for group in groups]
@@ -228,7 +227,7 @@ def _stack(stack: BlockedStack) -> str:
     return " | ".join(part for part in parts if part)
 
 
-def _known_sum(column: NDArray[np.float64]) -> float:
+def _known_sum(column: F64) -> float:
     return float(np.nansum(column)) if np.isfinite(column).any() else math.nan
 
 

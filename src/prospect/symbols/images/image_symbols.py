@@ -51,8 +51,7 @@ from prospect.symbols.symbols_limits import (
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.elf.go_table import GoTable
 
 
@@ -73,13 +72,13 @@ _START_BYTES = 80
 class _ExtraRows(Record, eq=False):
     """Rows that no symbol table has; columns of `SymbolTable`."""
 
-    source: NDArray[np.uint8]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    name_start: NDArray[np.int64]
-    next_name_start: NDArray[np.int64] | None = None
-    fn_number: NDArray[np.int64] | None = None
-    fn_count: NDArray[np.int64] | None = None
+    source: U8
+    start: U64
+    end: U64
+    name_start: I64
+    next_name_start: I64 | None = None
+    fn_number: I64 | None = None
+    fn_count: I64 | None = None
 
 
 def read_symbol_table(
@@ -273,9 +272,7 @@ def _insert(table: SymbolTable, rows: _ExtraRows) -> SymbolTable:
     start, first, at = start[fresh], first[fresh], at[fresh]
     source, name_start = rows.source.take(first), rows.name_start.take(first)
 
-    def optional(
-        column: NDArray[np.int64] | None, added: NDArray[np.int64] | None
-    ) -> NDArray[np.int64] | None:
+    def optional(column: I64 | None, added: I64 | None) -> I64 | None:
         if column is None:
             return None
         return np.insert(column, at, 0 if added is None else added.take(first))
@@ -297,13 +294,13 @@ def _insert(table: SymbolTable, rows: _ExtraRows) -> SymbolTable:
 class _CodeSymbols(Record, eq=False):
     """Symbols of code; the columns of `build_symbol_table`, and i64[n] grades, lowest best."""
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    limit: NDArray[np.uint64]
-    name_start: NDArray[np.int64]
-    is_global: NDArray[np.bool_]
-    source: NDArray[np.uint8]
-    grade: NDArray[np.int64]
+    start: U64
+    end: U64
+    limit: U64
+    name_start: I64
+    is_global: Bools
+    source: U8
+    grade: I64
 
     def __len__(self) -> int:
         return len(self.start)
@@ -369,7 +366,7 @@ def _build_code_table(strings: bytes, parts: list[_CodeSymbols]) -> SymbolTable:
         }
     )
 
-    def rank(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rank(rows: I64) -> I64:
         return _rank(strings, symbols.name_start.take(rows), symbols.grade.take(rows))
 
     return build_symbol_table(
@@ -384,7 +381,7 @@ def _build_code_table(strings: bytes, parts: list[_CodeSymbols]) -> SymbolTable:
     )
 
 
-def _names_code(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.bool_]:
+def _names_code(image: ElfImage, symbols: ElfSymbols) -> Bools:
     kind, section, visibility = symbols.kind, symbols.section, symbols.visibility
     # The additional row, False, is for NO_SECTION (-1), such as SHN_ABS.
     is_code = np.zeros(len(image.sections) + 1, np.bool_)
@@ -392,20 +389,20 @@ def _names_code(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.bool_]:
     function = (kind == elf_layout.STT_FUNC) | (kind == elf_layout.STT_GNU_IFUNC)
     hidden = (visibility == elf_layout.STV_HIDDEN) | (visibility == elf_layout.STV_INTERNAL)
     other = (kind == elf_layout.STT_OBJECT) | ((kind == elf_layout.STT_NOTYPE) & ~hidden)
-    wanted: NDArray[np.bool_] = function | (other & is_code.take(section))
+    wanted: Bools = function | (other & is_code.take(section))
     wanted &= section > elf_layout.SHN_UNDEF
     wanted &= (symbols.name != 0) & (symbols.name < len(symbols.strings))
     return wanted
 
 
-def _is_nameless(image: ElfImage, symbols: ElfSymbols, row: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_nameless(image: ElfImage, symbols: ElfSymbols, row: I64) -> Bools:
     """Return which names are empty or, as `$x` and `$d.3`, mark a range of code or data."""
     text = np.frombuffer(symbols.strings, np.uint8)
     if not len(text):
         return np.ones(len(row), np.bool_)
     start = symbols.name.take(row).astype(np.int64)
     first = text.take(start)
-    nameless: NDArray[np.bool_] = first == 0
+    nameless: Bools = first == 0
     if image.machine in _MAPPING_SYMBOL_MACHINES:
         second, third = (text.take(start + i, mode="clip") for i in (1, 2))
         ends = (third == 0) | (third == ord("."))
@@ -415,9 +412,7 @@ def _is_nameless(image: ElfImage, symbols: ElfSymbols, row: NDArray[np.int64]) -
     return nameless
 
 
-def _rank(
-    strings: bytes, name_start: NDArray[np.int64], grade: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _rank(strings: bytes, name_start: I64, grade: I64) -> I64:
     """Rank by grade, then fewer leading underscores, then the longer name."""
     text = np.frombuffer(strings, np.uint8)
     ends = np.flatnonzero(text == 0)
@@ -428,7 +423,7 @@ def _rank(
         leading &= text.take(name_start + position, mode="clip") == ord("_")
         underscores += leading
     shortness = LONGEST_COMPARED_BYTES - np.minimum(length, LONGEST_COMPARED_BYTES)
-    rank: NDArray[np.int64] = ((grade << 4 | underscores) << 16) | shortness
+    rank: I64 = ((grade << 4 | underscores) << 16) | shortness
     return rank
 
 
@@ -440,8 +435,8 @@ class FunctionBounds(Record, eq=False):
         end: u64[f] SVMA of the first byte after.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
+    start: U64
+    end: U64
 
     def __len__(self) -> int:
         return len(self.start)
@@ -481,7 +476,7 @@ def find_main(image: ElfImage) -> int:
     return max(image.entry + started.end("distance") + distance, 0)
 
 
-def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def code_regions(image: ElfImage) -> tuple[U64, U64]:
     """Return the ranges that may contain functions, rising and disjoint.
 
     Returns:
@@ -519,12 +514,12 @@ class Brackets(Record, eq=False):
         count: i64[b] number of functions between the two symbols.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    before: NDArray[np.int64]
-    after: NDArray[np.int64]
-    number: NDArray[np.int64]
-    count: NDArray[np.int64]
+    start: U64
+    end: U64
+    before: I64
+    after: I64
+    number: I64
+    count: I64
 
 
 def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:

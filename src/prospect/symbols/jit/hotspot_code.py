@@ -39,8 +39,7 @@ from prospect.symbols.table import build_symbol_table
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64
     from prospect.symbols.table import SymbolTable
 
 _POSITION = np.dtype([("pc", "<i4"), ("scope", "<i4"), ("objects", "<i4"), ("flags", "<i4")])
@@ -181,7 +180,7 @@ class HotspotCode(JitCode, eq=False):
             at += len(parts[-1])
         return memoryview(b"".join(parts))
 
-    def frames_of(self, svma: NDArray[np.uint64]) -> CodeFrames:
+    def frames_of(self, svma: U64) -> CodeFrames:
         """Return the methods and lines at addresses, the outermost first."""
         numbers: dict[bytes, int] = {}
         frames = []
@@ -195,7 +194,7 @@ class HotspotCode(JitCode, eq=False):
             )
         return CodeFrames(list(numbers), frames)
 
-    def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
+    def lines_of(self, svma: U64) -> list[tuple[str, int]]:
         """Return file and line of each address, in the innermost method there."""
         found = (self._methods_at(one) for one in svma.tolist())
         return [self._line(*one[0]) if one else ("", 0) for one in found]
@@ -323,7 +322,7 @@ def read_hotspot(path: bytes, data: bytes) -> HotspotCode | None:
     return HotspotCode(path, dump, _places(dump, walks[0].bytecode), EVERYBODY, walks[0])
 
 
-def _places(dump: JitDump, bytecode: Container[int]) -> NDArray[np.uint64]:
+def _places(dump: JitDump, bytecode: Container[int]) -> U64:
     """Return an address for each piece of code: pieces of one name follow each other.
 
     The bytecode of a method, in rows `bytecode`, follows its compiled code.

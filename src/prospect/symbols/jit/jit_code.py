@@ -25,8 +25,7 @@ from prospect.symbols.symbols_limits import LONGEST_JIT_NAME, MOST_GENERATIONS, 
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U64
     from prospect.elf.frame_rows import FrameRows
     from prospect.symbols.jit.jitdump import JitDump
 
@@ -60,7 +59,7 @@ class JitCode(Record, eq=False):
 
     path: bytes
     dump: JitDump
-    svma: NDArray[np.uint64]
+    svma: U64
     speaks_for: int
 
     @property
@@ -84,7 +83,7 @@ class JitCode(Record, eq=False):
             source=np.full(len(dump), NameSource.JITDUMP, np.uint8),
         )
 
-    def frames_of(self, svma: NDArray[np.uint64]) -> CodeFrames:
+    def frames_of(self, svma: U64) -> CodeFrames:
         """Return the function and source line of addresses."""
         rows = self.table.lookup(svma)
         known, row_of = np.unique(rows[rows >= 0], return_inverse=True)
@@ -109,7 +108,7 @@ class JitCode(Record, eq=False):
         begin = int(self.dump.code[row]) + inside
         return self.dump.data[begin : begin + min(size, int(self.dump.size[row]) - inside)]
 
-    def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
+    def lines_of(self, svma: U64) -> list[tuple[str, int]]:
         """Return file and line of each address; an empty file and line 0 if unknown.
 
         Without plausible line entries, the line is that in the function's name, if any.
@@ -145,11 +144,11 @@ class JitCode(Record, eq=False):
         return _ELF_HEADER_BYTES if first and min(first) >= _ELF_HEADER_BYTES else 0
 
     @cached_property
-    def _by_svma(self) -> NDArray[np.int64]:
+    def _by_svma(self) -> I64:
         return np.argsort(self.svma)
 
     @cached_property
-    def _sorted_svma(self) -> NDArray[np.uint64]:
+    def _sorted_svma(self) -> U64:
         return self.svma.take(self._by_svma)
 
     def _row_of(self, svma: int) -> int:

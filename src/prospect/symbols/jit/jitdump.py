@@ -19,7 +19,7 @@ from prospect.symbols.symbols_limits import LONGEST_NAME_BYTES, MOST_DUMP_RECORD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from prospect.columns.array_types import I64, U64
 
 _MAGIC = 0x4A695444
 _BYTE_ORDERS = "<>"
@@ -70,17 +70,17 @@ class JitDump(Record, eq=False):
     pid: int
     opened_ns: int
     is_cpu_time: bool
-    time_ns: NDArray[np.uint64]
-    address: NDArray[np.uint64]
-    size: NDArray[np.uint64]
-    code: NDArray[np.int64]
-    name: NDArray[np.int64]
-    name_length: NDArray[np.int64]
-    debug: NDArray[np.int64]
-    debug_entries: NDArray[np.int64]
-    moved: NDArray[np.int64]
-    moved_ns: NDArray[np.uint64]
-    moved_to: NDArray[np.uint64]
+    time_ns: U64
+    address: U64
+    size: U64
+    code: I64
+    name: I64
+    name_length: I64
+    debug: I64
+    debug_entries: I64
+    moved: I64
+    moved_ns: U64
+    moved_to: U64
     damage: str = ""
 
     def __len__(self) -> int:

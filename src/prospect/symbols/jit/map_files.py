@@ -21,13 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.columns.text_columns import (
-    PADDING,
-    hexadecimal,
-    line_bounds,
-    next_spaces,
-    padded,
-)
+from prospect.columns.text_columns import PADDING, hexadecimal, line_bounds, next_spaces, padded
 from prospect.files import untrusted_open
 from prospect.files.budget import VARIABLE, Cost, CostlyError
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
@@ -48,14 +42,13 @@ from prospect.symbols.table import SymbolTable, latest_pieces, touches_several
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U32, U64
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.jit.jitdump import JitDump
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.naming_options import SymbolOptions
 
-    _Rows = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
+    _Rows = tuple[U64, U64, U32, U32]
 
 _USUAL_LINE_BYTES, _LEAST_COST_BYTES = 40, 1 << 10
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 18, 1 << 16
@@ -265,12 +258,7 @@ def _later_writer(pid: int, modified_ns: int) -> str:
     return ""
 
 
-def _name_numbers(
-    text: bytes,
-    name_start: NDArray[np.uint32],
-    name_length: NDArray[np.uint32],
-    start: NDArray[np.uint64],
-) -> NDArray[np.int64]:
+def _name_numbers(text: bytes, name_start: U32, name_length: U32, start: U64) -> I64:
     """Return numbers that are equal for equal names, for rows whose start occurs twice; else 0."""
     numbers = np.zeros(len(start), np.int64)
     ordered = np.sort(start)

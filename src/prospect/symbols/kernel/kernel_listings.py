@@ -42,8 +42,7 @@ from prospect.symbols.table import SymbolTable, build_symbol_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import I64, U8, U64
     from prospect.elf.image import ElfImage
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.naming_options import SymbolOptions
@@ -117,9 +116,7 @@ def module_of(table: SymbolTable, row: int) -> bytes:
     return module[1:] if module.startswith(b"\t[") and module.endswith(b"]") else b""
 
 
-def _ends_of_names(
-    octets: NDArray[np.uint8], name_start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _ends_of_names(octets: U8, name_start: I64, end: I64) -> I64:
     """Return the ends of names: the tab before the module, else the end of the line."""
     in_module = np.flatnonzero(octets.take(end - 1) == _END_OF_MODULE)
     name_end = end.copy()
@@ -130,12 +127,7 @@ def _ends_of_names(
     return name_end
 
 
-def _limits(
-    text: bytes,
-    address: NDArray[np.uint64],
-    name_end: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.uint64]:
+def _limits(text: bytes, address: U64, name_end: I64, end: I64) -> U64:
     """Return the greatest possible end of each symbol.
 
     Symbols have no sizes here: each reaches to the next one, but the last of the kernel or of a

@@ -35,8 +35,7 @@ from prospect.symbols.table import SymbolTable, build_symbol_table, latest_piece
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from prospect.columns.array_types import U64
     from prospect.events.record_columns import KernelSymbols
     from prospect.profile.builder import NamedAddresses
     from prospect.symbols.kernel.kernel_listings import KernelPlaces, RunningKernel
@@ -76,9 +75,7 @@ class KernelNames(NamedTuple):
 
 
 def load_kernel(
-    options: SymbolOptions,
-    places: KernelPlaces = RUNNING_MACHINE,
-    cache: SymbolCache | None = None,
+    options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE, cache: SymbolCache | None = None
 ) -> KernelNames | Missing:
     """Find the listing that names the recorded kernel.
 
@@ -243,7 +240,7 @@ def kernel_symbol_table(records: KernelSymbols | None, names: Sequence[bytes]) -
     )
 
 
-def is_outdated(kernel: KernelNames, loaded: SymbolTable, address: NDArray[np.uint64]) -> bool:
+def is_outdated(kernel: KernelNames, loaded: SymbolTable, address: U64) -> bool:
     """Return whether a kept listing may be too old for these addresses u64[n].
 
     Modules are part of its key in the cache; BPF programs and trampolines are not.
@@ -256,7 +253,7 @@ def is_outdated(kernel: KernelNames, loaded: SymbolTable, address: NDArray[np.ui
 
 
 def name_kernel(
-    path: str, kernel: KernelNames | Missing, loaded: SymbolTable, address: NDArray[np.uint64]
+    path: str, kernel: KernelNames | Missing, loaded: SymbolTable, address: U64
 ) -> Resolution:
     """Name kernel addresses.
 
@@ -285,9 +282,7 @@ def name_kernel(
     return Resolution(merged, path, KIND_KERNEL, note=kernel.note, part_kinds=kinds)
 
 
-def _name_listed(
-    path: str, kernel: KernelNames | Missing, address: NDArray[np.uint64]
-) -> NamedAddresses:
+def _name_listed(path: str, kernel: KernelNames | Missing, address: U64) -> NamedAddresses:
     if isinstance(kernel, Missing):
         return nameless(address, kernel.reason)
     table = kernel.table
