@@ -224,7 +224,7 @@ def report_separations(text: str) -> tuple[str, ...]:
 
 def count_calls(text: str) -> str:
     """Check patterns of functions whose calls are counted."""
-    from prospect.capture.counting.call_patterns import parse_call_patterns
+    from prospect.recording.counted_functions import parse_call_patterns
 
     parse_call_patterns(text)
     return text

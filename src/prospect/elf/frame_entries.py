@@ -24,14 +24,13 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.elf import elf_layout
-from prospect.elf.compressed_sections import compressed_section, unpack_section
 from prospect.elf.elf_limits import (
     LONGEST_LEB128_BYTES,
     MOST_CIES,
     MOST_ENTRIES,
     MOST_UNPACKED_BYTES,
 )
-from prospect.elf.image import NO_ADDRESS
+from prospect.elf.image import NO_ADDRESS, compressed_section, unpack_section
 from prospect.records import Record
 
 if TYPE_CHECKING:

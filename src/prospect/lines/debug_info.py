@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import elf_layout
-from prospect.elf.compressed_sections import compressed_section
+from prospect.elf.image import compressed_section
 from prospect.files.budget import VARIABLE, ReadBudget
 from prospect.files.rights import is_trusted
 from prospect.lines.conversion import convert_in_child

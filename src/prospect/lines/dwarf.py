@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from prospect.columns.protobuf_fields import encode_varint
 from prospect.elf import elf_layout
-from prospect.elf.compressed_sections import compressed_section, unpack_section
+from prospect.elf.image import compressed_section, unpack_section
 from prospect.files.budget import CostlyError, of_others
 from prospect.lines.lines_limits import (
     LARGEST_SECTION_BYTES,

@@ -1,5 +1,8 @@
 """Find the functions that --count-calls counts: patterns → places in files.
 
+The option's value is ``NAME*,IMAGE:NAME*``: pairs of an image and a pattern. A single colon ends
+the image; two of them belong to a name of C++ or Rust.
+
 Names come from the symbol tables that reports use. Each file is opened once, and the kernel probes
 it through that descriptor.
 
@@ -28,6 +31,7 @@ from prospect.errors import UsageError
 from prospect.files.system_files import read_system_file
 from prospect.profile.naming import NameSource
 from prospect.recording.recording_limits import MOST_COUNTED_FUNCTIONS
+from prospect.records import NamedTuple
 from prospect.symbols.demangling.demangle import demangle
 from prospect.symbols.images.image_files import find_debug_image, open_image
 from prospect.symbols.images.image_symbols import read_symbol_table
@@ -35,10 +39,10 @@ from prospect.symbols.images.image_symbols import read_symbol_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prospect.capture.counting.call_patterns import CallPattern
     from prospect.columns.array_types import U64, Bools
     from prospect.symbols.images.image_files import DebugImage, FoundImage
 
+_COLON = re.compile(r"(?<!:):(?!:)")
 _CODE_BYTES = 8
 _NAMED = (
     NameSource.SYMTAB,
@@ -57,6 +61,29 @@ _CACHE_HEADER = struct.Struct("=20sII20x")
 _CACHE_ENTRY = struct.Struct("=iIIIQ")
 # FLAG_ELF_LIBC6 and FLAG_X8664_LIB64
 _CACHE_X86_64 = 0x0303
+
+
+class CallPattern(NamedTuple):
+    """Functions to count: a shell pattern of names in an image, "" for COMMAND's."""
+
+    image: str
+    name: str
+
+
+def parse_call_patterns(text: str) -> tuple[CallPattern, ...]:
+    """Parse the patterns.
+
+    Raises:
+        UsageError: a name is missing.
+    """
+    found = []
+    for part in text.split(","):
+        match = _COLON.search(part)
+        image, name = (part[: match.start()], part[match.end() :]) if match else ("", part)
+        if not name or (match and not image) or "\0" in part:
+            raise UsageError("give names of functions, as 'parse_*' or 'libz.so.1:deflate*'")
+        found.append(CallPattern(image, name))
+    return tuple(found)
 
 
 @contextmanager

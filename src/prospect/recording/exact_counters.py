@@ -54,8 +54,10 @@ def exact_counters(
                 CallCounter,
                 require_known_machine,
             )
-            from prospect.capture.counting.call_patterns import parse_call_patterns  # noqa: PLC0415 - COMMAND waits for it
-            from prospect.recording.counted_functions import counted_functions  # noqa: PLC0415 - COMMAND waits for it
+            from prospect.recording.counted_functions import (  # noqa: PLC0415 - COMMAND waits for it
+                counted_functions,
+                parse_call_patterns,
+            )
 
             require_known_machine()
             patterns = parse_call_patterns(options.count_calls)

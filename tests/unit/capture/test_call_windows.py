@@ -7,9 +7,9 @@ import random
 import pytest
 
 from prospect.capture.counting.call_counter import Windows
-from prospect.capture.counting.call_patterns import CallPattern, parse_call_patterns
 from prospect.capture.counting.call_probes import KINDS, kind_of
 from prospect.errors import UsageError
+from prospect.recording.counted_functions import CallPattern, parse_call_patterns
 
 MS = 1_000_000
 

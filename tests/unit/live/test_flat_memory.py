@@ -79,6 +79,7 @@ def resident_mb():
     return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+@pytest.mark.timeout(1200)  # a week takes 280 s on a machine that does nothing else
 @pytest.mark.parametrize("windows", [HOURS, pytest.param(WEEK, marks=pytest.mark.nightly)])
 def test_memory_is_flat_over_windows_with_new_processes_each(monkeypatch, windows):
     monkeypatch.setattr(kept_names, "MOST_IMAGES", 50)

@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from prospect.announcing import silent
-from prospect.capture.counting.call_patterns import CallPattern
 from prospect.errors import CaptureError, UsageError
 from prospect.recording import counted_functions as module
-from prospect.recording.counted_functions import counted_functions
+from prospect.recording.counted_functions import CallPattern, counted_functions
 from prospect.recording.exact_counters import exact_counters
 from prospect.recording.opened_events import RecordOptions
 
