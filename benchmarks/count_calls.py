@@ -12,9 +12,8 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 
-from prospect.capture.counting.call_patterns import CallPattern
 from prospect.capture.counting.call_probes import KINDS, CallProbes
-from prospect.recording.counted_functions import counted_functions
+from prospect.recording.counted_functions import CallPattern, counted_functions
 
 _RUNS = 5
 _PATTERNS = ("*alloc", "mem*", "[a-c]*")
