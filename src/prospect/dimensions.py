@@ -56,7 +56,7 @@ class Word(Record):
         table: the table of a store whose rows it chooses: `HITS`, `FUNCTIONS`, `EVENTS`; `SEGMENTS`
             if all hits of a segment have the same value.
         excludes: whether it excludes the matching rows.
-        read: two words that it stands for: the first for numbers, the second for other values.
+        read: the two words that it represents, the first for numbers, the second for other values.
     """
 
     name: str

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from prospect.events.sample_schema import Schema
     from prospect.events.side_tables import Records
 
-    Words = U64
 
 _HEADER_BYTES = 8
 _TYPE_MASK = (1 << 32) - 1
@@ -221,7 +220,7 @@ _MARK = np.uint64(abi.PERF_CONTEXT_USER_DEFERRED % 2**64)
 _HEAD_WORDS, _COOKIE, _COUNT = 3, 1, 2
 
 
-def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples:
+def _with_deferred_chains(samples: Samples, records: Sequence[U64]) -> Samples:
     """Append deferred chains to those of their samples.
 
     Args:
@@ -260,7 +259,7 @@ def _with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples
     )
 
 
-def _deferred(words: Words) -> tuple[Words, I64, I64]:
+def _deferred(words: U64) -> tuple[U64, I64, I64]:
     """Return the cookies of records, ascending, and start and number of their addresses.
 
     The last record of a cookie counts. There is always a row for cookie 0.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I64, U64
     from prospect.events.record_columns import RawData, Samples, Tasks
 
-    Rows = I64
-    Words = U64
 
 _NO_TIME = np.uint64(abi.PERF_OFF_CPU_TIMESTAMP)
 _HALF = np.uint64(32)
@@ -59,7 +57,7 @@ def with_waiting_tasks(samples: Samples, event: int, tasks: Tasks) -> Samples:
     return _with_raw_data(samples, data, np.flatnonzero(is_mine), known)
 
 
-def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) -> Samples:
+def _with_raw_data(samples: Samples, data: RawData, rows: I64, known: U64) -> Samples:
     """Return samples with the values in some rows of raw data, unless these are damaged.
 
     `known` are tasks of other records.
@@ -74,7 +72,7 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
     row, begin = data.sample.take(rows[is_whole]), begin[is_whole]
     length = count[is_whole].astype(np.int64)
 
-    def changed(column: NDArray[Any], values: Words | int) -> NDArray[Any]:
+    def changed(column: NDArray[Any], values: U64 | int) -> NDArray[Any]:
         column = np.array(column)
         column[row] = values
         return column
@@ -101,7 +99,7 @@ def _with_raw_data(samples: Samples, data: RawData, rows: Rows, known: Words) ->
     return replace(samples, chain=chain, chain_start=np.append(0, np.cumsum(lengths)))
 
 
-def _in_order(task: Words, known: Words) -> Words:
+def _in_order(task: U64, known: U64) -> U64:
     """Return tasks with exchanged ids of process and thread if only the exchanged one is known."""
     exchanged = task << _HALF | task >> _HALF
     is_other = ~np.isin(task, known) & np.isin(exchanged, known)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I64, U64
     from prospect.events.record_columns import Samples
 
-    Words = U64
-    Rows = I64
     Values = NDArray[np.signedinteger[Any]]
     Fields = tuple[tuple[int, int], ...]
 
@@ -52,7 +50,7 @@ class RawColumns:
             if columns:
                 columns.rewind(at)
 
-    def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
+    def append(self, words: U64, at: I64, end: I64, rows: I64, first_sample: int) -> None:
         """Append the raw data of consecutive samples.
 
         Args:
@@ -80,7 +78,7 @@ class _DataColumns:
 
     def __init__(self, events: tuple[int, ...]) -> None:
         self._events = np.array(events, np.int64)
-        self._parts: list[tuple[Rows, Rows, Words]] = []
+        self._parts: list[tuple[I64, I64, U64]] = []
 
     @property
     def mark(self) -> int:
@@ -89,7 +87,7 @@ class _DataColumns:
     def rewind(self, mark: int) -> None:
         del self._parts[mark:]
 
-    def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
+    def append(self, words: U64, at: I64, end: I64, rows: I64, first_sample: int) -> None:
         found = np.flatnonzero(np.isin(rows, self._events))
         begin = at[found]
         size = (words.take(begin, mode="clip") & _MASK_LOW).view(np.int64)
@@ -112,7 +110,7 @@ class _FieldColumns:
     def __init__(self, fields: tuple[Fields, ...]) -> None:
         self._fields = fields
         self._columns = max(map(len, fields))
-        self._parts: list[tuple[Rows, list[Values]]] = []
+        self._parts: list[tuple[I64, list[Values]]] = []
 
     @property
     def mark(self) -> int:
@@ -121,7 +119,7 @@ class _FieldColumns:
     def rewind(self, mark: int) -> None:
         del self._parts[mark:]
 
-    def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
+    def append(self, words: U64, at: I64, end: I64, rows: I64, first_sample: int) -> None:
         for row, fields in enumerate(self._fields):
             of_event = np.flatnonzero(rows == row) if fields else ()
             if not len(of_event):
@@ -156,7 +154,7 @@ class _FieldColumns:
         return RawFields(sample.take(order), tuple(reversed(columns)))
 
 
-def _joined(parts: list[Values], place: Rows) -> Values:
+def _joined(parts: list[Values], place: I64) -> Values:
     """Return the values of all parts at their places, as the largest type of any."""
     column = np.empty(len(place), np.result_type(*{part.dtype for part in parts}))
     first = 0
@@ -166,7 +164,7 @@ def _joined(parts: list[Values], place: Rows) -> Values:
     return column
 
 
-def _narrow(values: Rows) -> Values:
+def _narrow(values: I64) -> Values:
     """Return values in the smallest of i16, i32 and i64 that holds all."""
     least, most = int(values.min(initial=0)), int(values.max(initial=0))
     for dtype in (np.int16, np.int32):
@@ -175,12 +173,12 @@ def _narrow(values: Rows) -> Values:
     return values
 
 
-def _read(words: Words, byte: Rows, width: int) -> Rows:
+def _read(words: U64, byte: I64, width: int) -> I64:
     """Read little-endian signed numbers of 4 or 8 bytes, i64[n]; 4 bytes for a width of 2."""
     data = words.view("<u4")
     if width <= _SIZE_BYTES:
-        found: Rows = data.take(byte // _SIZE_BYTES).view(np.int32).astype(np.int64)
+        found: I64 = data.take(byte // _SIZE_BYTES).view(np.int32).astype(np.int64)
         return found
     low, high = data.take(byte // _SIZE_BYTES), data.take(byte // _SIZE_BYTES + 1)
-    whole: Rows = (low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)).view(np.int64)
+    whole: I64 = (low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)).view(np.int64)
     return whole

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I32, I64, U8, U16, U32, U64, Bools
     from prospect.events.runtime_records import RuntimeRecords
 
-    Rows = I64
-
 
 class RecordedRegisters(Record, eq=False):
     """Registers of states, in the order of `UserStates.register_numbers`.
@@ -348,7 +346,7 @@ def kept_samples(samples: Samples, is_kept: Bools) -> Samples:
     return samples if is_kept.all() else chosen_samples(samples, np.flatnonzero(is_kept))
 
 
-def chosen_samples(samples: Samples, rows: Rows) -> Samples:
+def chosen_samples(samples: Samples, rows: I64) -> Samples:
     """Return the samples of these rows i64[m], ascending; a row may occur several times."""
     chain_start, chain = samples.chain_start, samples.chain
     if chain_start is not None and chain is not None:
@@ -376,7 +374,7 @@ def chosen_samples(samples: Samples, rows: Rows) -> Samples:
     )
 
 
-def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
+def _chosen_calls(calls: CallBranches, rows: I64) -> CallBranches:
     sample, row = _of_samples(calls.sample, rows)
     length = np.diff(calls.start).take(row)
     place = segments(calls.start.take(row), length)
@@ -389,14 +387,14 @@ def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
     )
 
 
-def _chosen_data(data: RawData, rows: Rows) -> RawData:
+def _chosen_data(data: RawData, rows: I64) -> RawData:
     sample, row = _of_samples(data.sample, rows)
     length = np.diff(data.start).take(row)
     words = data.words.take(segments(data.start.take(row), length))
     return replace(data, sample=sample, start=np.append(0, np.cumsum(length)), words=words)
 
 
-def _of_samples(sample: Rows, rows: Rows) -> tuple[Rows, Rows]:
+def _of_samples(sample: I64, rows: I64) -> tuple[I64, I64]:
     """Return the rows of a table that belong to some chosen samples.
 
     Args:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from prospect.columns.array_types import I64, U64, Bools
 
-    Words = U64
     Positions = range | I64
 
 # Words searched at a time (512 KiB): few enough to stay in a core's L2 cache until their columns
@@ -91,14 +90,14 @@ class SampleSink(Protocol):
     def rewind(self) -> None:
         """Forget the samples appended since the batch began."""
 
-    def append(self, words: Words, positions: Positions) -> None:
+    def append(self, words: U64, positions: Positions) -> None:
         """Append the samples whose headers are at `positions`, ascending and not overlapping."""
 
 
 class RecordSink(Protocol):
     """Receives the other records."""
 
-    def append(self, words: Words, positions: I64) -> None:
+    def append(self, words: U64, positions: I64) -> None:
         """Append the records whose headers are at `positions`, ascending."""
 
 
@@ -111,7 +110,7 @@ class Ignored:
     def rewind(self) -> None:
         """Do nothing."""
 
-    def append(self, words: Words, positions: Positions) -> None:
+    def append(self, words: U64, positions: Positions) -> None:
         """Do nothing."""
 
 
@@ -131,7 +130,7 @@ class Looks(NamedTuple):
     highest_id: int = 0
     has_hidden: bool = False
 
-    def are_samples(self, headers: Words) -> Bools:
+    def are_samples(self, headers: U64) -> Bools:
         """Return whether headers are those of samples, by their types."""
         type_ = headers & _MASK_TYPE
         found: Bools = type_ == _SAMPLE
@@ -147,7 +146,7 @@ class Looks(NamedTuple):
 
 
 def find_records(
-    words: Words,
+    words: U64,
     looks: Looks,
     samples: SampleSink,
     others: RecordSink,
@@ -207,7 +206,7 @@ class _Walk(NamedTuple):
     fault: Fault | None = None
 
 
-def _walk(words: Words, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
+def _walk(words: U64, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
     """Follow the headers from `position` until a record begins at or after `stop`."""
     total, types = len(view), looks.types
     samples: list[int] = []
@@ -238,7 +237,7 @@ def _walk(words: Words, view: memoryview, position: int, stop: int, looks: Looks
     return _Walk(samples, others, position)
 
 
-def _walk_others(words: Words, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
+def _walk_others(words: U64, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
     """Follow the headers, with numpy in a long gap without samples."""
     if stop - position >= _LONG_GAP_WORDS:
         others = records_between(words, position, stop)
@@ -247,7 +246,7 @@ def _walk_others(words: Words, view: memoryview, position: int, stop: int, looks
     return _walk(words, view, position, stop, looks)
 
 
-def _same_headers(words: Words, position: int, stop: int) -> range:
+def _same_headers(words: U64, position: int, stop: int) -> range:
     """Return the positions of consecutive records with the header of the first one."""
     header = words[position]
     step = int(header >> np.uint64(51))
@@ -287,7 +286,7 @@ class _Chain(NamedTuple):
     edge: int
 
 
-def _scan(words: Words, start: int, stop: int, looks: Looks, samples: SampleSink) -> _Chain | None:
+def _scan(words: U64, start: int, stop: int, looks: Looks, samples: SampleSink) -> _Chain | None:
     """Find a batch's candidates for samples and append them; None if two of them overlap."""
     begins: list[Iterable[int]] = []
     ends: list[Iterable[int]] = []
@@ -324,7 +323,7 @@ def _joined(parts: list[Iterable[int]]) -> I64:
     return np.concatenate([np.asarray(part, np.int64) for part in parts])
 
 
-def _equal_run(words: Words, position: int, stop: int, least_words: int) -> range:
+def _equal_run(words: U64, position: int, stop: int, least_words: int) -> range:
     """Return the consecutive samples of equal size from `position` that begin before `stop`."""
     if position >= stop:
         return range(0)
@@ -344,7 +343,7 @@ def _equal_run(words: Words, position: int, stop: int, least_words: int) -> rang
     return range(position, position + count * stride, stride)
 
 
-def _candidates(words: Words, begin: int, end: int, looks: Looks) -> tuple[I64, I64]:
+def _candidates(words: U64, begin: int, end: int, looks: Looks) -> tuple[I64, I64]:
     """Return starts and ends of candidates for samples in ``words[begin:end]``."""
     window = words[begin:end]
     found = looks.are_samples(window).nonzero()[0]
@@ -362,7 +361,7 @@ def _candidates(words: Words, begin: int, end: int, looks: Looks) -> tuple[I64, 
     return found, following
 
 
-def _prove(words: Words, view: memoryview, chain: _Chain, stop: int, looks: Looks) -> _Walk | None:
+def _prove(words: U64, view: memoryview, chain: _Chain, stop: int, looks: Looks) -> _Walk | None:
     """Walk the gaps of `chain`; return the records in them, None if the proof fails."""
     position, end = chain.gap_begin, chain.gap_end
     met: list[Iterable[int]] = []

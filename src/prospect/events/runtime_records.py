@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
     from prospect.columns.array_types import I64, U8, U16, U32, U64, Bools
 
-    Words = U64
 
 _HEADER_HALVES = wire.STACK_BYTES // 4
 _BLOB_HALVES = wire.HEADER.size // 4
@@ -210,7 +209,7 @@ class _Part(NamedTuple):
     last: U32
     owner: U8
     signature: U32
-    words: Words
+    words: U64
     blobs: I64
     bytes: I64
     damaged: int
@@ -251,7 +250,7 @@ class RuntimeColumns:
         """Return whether ids of samples are those of such records, bool[n]."""
         return np.zeros(len(ids), np.bool_) if self._table is None else self._table.knows(ids)
 
-    def append(self, words: Words, positions: I64, sample: I64) -> None:
+    def append(self, words: U64, positions: I64, sample: I64) -> None:
         """Append the records whose headers are at `positions`, ascending.
 
         `sample` i64[p] is the row of the next sample of another event.

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.sample_schema import GroupLayout, IdTable, Schema
 
-    Words = U64
-    Rows = I64
     Positions = range | I64
 
 
@@ -128,14 +126,12 @@ class SharedSamples(NamedTuple):
         is_foreign: whether they have the id of an event outside the recording.
     """
 
-    end: Rows
-    rows: Rows
+    end: I64
+    rows: I64
     is_foreign: Bools
 
 
-def true_times(
-    words: Words, met: SharedSamples, task: Words, time_ns: Words, schema: Schema
-) -> Words:
+def true_times(words: U64, met: SharedSamples, task: U64, time_ns: U64, schema: Schema) -> U64:
     """Return the samples' times, u64[n], those of context switches by their own clock.
 
     Args:
@@ -170,10 +166,10 @@ def true_times(
 class GroupSamples(NamedTuple):
     """Samples: i64[n] positions of headers and ends, their events; u64[n] their tasks."""
 
-    begin: Rows
-    end: Rows
-    rows: Rows
-    task: Words
+    begin: I64
+    end: I64
+    rows: I64
+    task: U64
 
 
 class _Reads(NamedTuple):
@@ -182,10 +178,10 @@ class _Reads(NamedTuple):
     `owner` u64 is the thread if each has its own values, else 0.
     """
 
-    sample: Rows
-    id: Words
-    value: Words
-    owner: Words
+    sample: I64
+    id: U64
+    value: U64
+    owner: U64
 
 
 class GroupReads:
@@ -211,7 +207,7 @@ class GroupReads:
         reads, self.damaged = mark
         del self._reads[reads:]
 
-    def append(self, words: Words, met: GroupSamples, first_sample: int) -> None:
+    def append(self, words: U64, met: GroupSamples, first_sample: int) -> None:
         """Append the values of consecutive samples.
 
         A group that would end after its sample, or has too many members, is left out.
@@ -270,7 +266,7 @@ class GroupReads:
         )
 
 
-def _since_last(reads: _Reads) -> Words:
+def _since_last(reads: _Reads) -> U64:
     """Return each counter's count since its last value, or from the start, u64[m]."""
     order = np.lexsort((np.arange(len(reads.id)), reads.owner, reads.id))
     id_, owner, value = reads.id.take(order), reads.owner.take(order), reads.value.take(order)
@@ -440,7 +436,7 @@ class SampleColumns:
         if self._raw is not None:
             self._raw.rewind(self._sure.raw)
 
-    def append(self, words: Words, positions: Positions) -> None:
+    def append(self, words: U64, positions: Positions) -> None:
         """Append the samples whose headers are at `positions`, ascending and not overlapping.
 
         Samples that are shorter than their event's fixed part, or whose id belongs to no event, are
@@ -477,7 +473,7 @@ class SampleColumns:
             self._done = self._done._replace(groups=self._groups.mark)
         self._done = self._done._replace(samples=begin + count)
 
-    def _without_python(self, words: Words, positions: I64, python: RuntimeColumns) -> I64:
+    def _without_python(self, words: U64, positions: I64, python: RuntimeColumns) -> I64:
         """Pass records of runtimes' frames on; return the positions of the samples."""
         ids = _gather(words, positions, self._schema.id_word)
         is_python = python.are_mine(ids)
@@ -531,7 +527,7 @@ class SampleColumns:
         )
         return [f"{what}: {number}" for what, number in counts if number]
 
-    def _choose(self, words: Words, positions: Positions) -> _Chosen:
+    def _choose(self, words: U64, positions: Positions) -> _Chosen:
         """Find the event and clock of each sample; leave out unreadable ones."""
         schema = self._schema
         chosen = _Chosen(positions, np.ascontiguousarray(_gather(words, positions, 0)))
@@ -566,7 +562,7 @@ class SampleColumns:
             )
         return chosen
 
-    def _field(self, words: Words, chosen: _Chosen, name: str, absent: np.uint64 | U64) -> U64:
+    def _field(self, words: U64, chosen: _Chosen, name: str, absent: np.uint64 | U64) -> U64:
         """Return a field of `chosen` samples, `absent` for events without it."""
         offset = at_rows(self._schema.sample[name], chosen.rows)
         if isinstance(offset, int):
@@ -576,7 +572,7 @@ class SampleColumns:
         values = words.take(_as_array(chosen.positions) + offset)
         return np.where(offset == 0, absent, values)
 
-    def _times(self, words: Words, chosen: _Chosen, task: U64) -> U64:
+    def _times(self, words: U64, chosen: _Chosen, task: U64) -> U64:
         time_ns = self._field(words, chosen, "time", np.uint64(0))
         if self._schema.switch_event < 0 or chosen.rows is None or chosen.is_foreign is None:
             return time_ns
@@ -585,12 +581,12 @@ class SampleColumns:
         met = SharedSamples(end, chosen.rows, chosen.is_foreign)
         return true_times(words, met, task, time_ns, self._schema)
 
-    def _control_groups(self, words: Words, chosen: _Chosen) -> U64:
+    def _control_groups(self, words: U64, chosen: _Chosen) -> U64:
         offset = at_rows(self._schema.group_word, chosen.rows)
         values = words.take(_as_array(chosen.positions) + chosen.size_words + offset, mode="clip")
         return values if isinstance(offset, int) else np.where(offset == 0, np.uint64(0), values)
 
-    def _put_chains(self, words: Words, chosen: _Chosen) -> None:
+    def _put_chains(self, words: U64, chosen: _Chosen) -> None:
         done = self._done
         positions = _as_array(chosen.positions)
         size = chosen.size_words
@@ -622,7 +618,7 @@ def _as_array(positions: Positions) -> I64:
     return positions
 
 
-def _gather(words: Words, positions: Positions, offset: int) -> U64:
+def _gather(words: U64, positions: Positions, offset: int) -> U64:
     """Return the words `offset` after each of `positions`; a view if these are a range."""
     if isinstance(positions, range):
         return words[positions.start + offset : positions.stop + offset : positions.step]

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I32, I64, U16, U64, Bools
     from prospect.events.sample_schema import PerEvent, Schema
 
-    Words = U64
-    Rows = I64
 
 # Records of other types are only counted.
 _NAMED = (
@@ -82,7 +80,7 @@ _NO_PATH = b"//toolong"
 _PROT_MASK = np.uint64((1 << 32) - 1)
 
 
-def _by_type(values: dict[int, int]) -> Rows:
+def _by_type(values: dict[int, int]) -> I64:
     table = np.zeros(_TABLE_SIZE, np.int64)
     table[list(values)] = list(values.values())
     return table
@@ -113,31 +111,31 @@ class Records(Record):
         task: u64[n] from the tail, pid in the low half, tid in the high one; all ones without.
     """
 
-    words: Words
-    start: Rows
-    name_number: Rows
+    words: U64
+    start: I64
+    name_number: I64
     names: list[bytes]
-    type: Rows
+    type: I64
     misc: U16
     time_ns: U64
     id: U64
     cpu: I32
     task: U64
 
-    def of(self, *types: int) -> Rows:
+    def of(self, *types: int) -> I64:
         """Return the rows of records of `types`, which are also the tables' `order`."""
-        rows: Rows = np.isin(self.type, types).nonzero()[0]
+        rows: I64 = np.isin(self.type, types).nonzero()[0]
         return rows
 
-    def word(self, rows: Rows, offset: int) -> U64:
+    def word(self, rows: I64, offset: int) -> U64:
         """Return the word `offset` after the header of each of `rows`, u64."""
         return self.words.take(self.start.take(rows) + offset)
 
-    def low(self, rows: Rows, offset: int) -> I32:
+    def low(self, rows: I64, offset: int) -> I32:
         """Return the low half of that word, i32."""
         return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset))
 
-    def high(self, rows: Rows, offset: int) -> I32:
+    def high(self, rows: I64, offset: int) -> I32:
         """Return the high half of that word, i32."""
         return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset) + 1)
 
@@ -158,10 +156,10 @@ class SideRecords:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._parts: list[Words] = []
-        self._sizes: list[Rows] = []
+        self._parts: list[U64] = []
+        self._sizes: list[I64] = []
         self._part_words = 0
-        self._packed: list[tuple[Words, Rows, Rows]] = []
+        self._packed: list[tuple[U64, I64, I64]] = []
         self._names: dict[bytes, int] = {}
         self._name_bytes = 0
         self._common_counts = np.zeros(_COMMON_TYPES + 1, np.int64)
@@ -170,7 +168,7 @@ class SideRecords:
         self.unknown = 0
         self.left_out_words = 0
         self.left_out_names = 0
-        self.deferred_chains: list[Words] = []
+        self.deferred_chains: list[U64] = []
 
     @property
     def counts(self) -> dict[int, int]:
@@ -178,7 +176,7 @@ class SideRecords:
         common = enumerate(self._common_counts[:-1].tolist())
         return {type_: number for type_, number in common if number} | self._other_counts
 
-    def append(self, words: Words, positions: Rows) -> None:
+    def append(self, words: U64, positions: I64) -> None:
         """Append the records whose headers are at `positions`, ascending."""
         header = words.take(positions)
         type_ = (header & _MASK_TYPE).view(np.int64)
@@ -203,7 +201,7 @@ class SideRecords:
             if self._part_words > _PACKED_WORDS:
                 self._pack()
 
-    def _count(self, types: Rows) -> None:
+    def _count(self, types: I64) -> None:
         common = np.bincount(np.minimum(types, _COMMON_TYPES), minlength=_COMMON_TYPES + 1)
         self._common_counts += common
         if common[-1]:
@@ -251,7 +249,7 @@ class SideRecords:
         size = np.where(is_named & ~has_tail, -size, size)
         self._packed.append((words.take(segments(pieces, lengths)), size, name_number))
 
-    def _numbers(self, words: Words, begin: Rows, end: Rows) -> list[int]:
+    def _numbers(self, words: U64, begin: I64, end: I64) -> list[int]:
         """Number the names in ``words[begin[i]:end[i]]``."""
         distinct, row = _distinct_bytes(words, begin, end)
         number = [self._number(raw.split(b"\0", 1)[0]) for raw in distinct]
@@ -268,7 +266,7 @@ class SideRecords:
         return self._names.setdefault(name, len(self._names))
 
 
-def _distinct_bytes(words: Words, begin: Rows, end: Rows) -> tuple[list[bytes], list[int]]:
+def _distinct_bytes(words: U64, begin: I64, end: I64) -> tuple[list[bytes], list[int]]:
     """Return the distinct bytes of ``words[begin[i]:end[i]]``, and the row of each of these."""
     # One copy of all, cut as bytes: numpy has no faster way to intern strings.
     data = words.take(segments(begin, end - begin)).tobytes()
@@ -278,16 +276,16 @@ def _distinct_bytes(words: Words, begin: Rows, end: Rows) -> tuple[list[bytes], 
     return list(rows), row
 
 
-def _type_and_misc(words: Words, start: Rows) -> tuple[Rows, U16]:
+def _type_and_misc(words: U64, start: I64) -> tuple[I64, U16]:
     header = words.take(start)
     return (header & _MASK_TYPE).view(np.int64), (header >> _SHIFT_HIGH).astype(np.uint16)
 
 
 def _describe(
-    words: Words, size: Rows, name_number: Rows, names: list[bytes], schema: Schema
+    words: U64, size: I64, name_number: I64, names: list[bytes], schema: Schema
 ) -> Records:
     may_have_tail = size >= 0
-    end: Rows = np.cumsum(np.abs(size))
+    end: I64 = np.cumsum(np.abs(size))
     start = end - np.abs(size)
     type_, misc = _type_and_misc(words, start)
     rows = _events_of_tails(words, end, schema)
@@ -319,7 +317,7 @@ def _describe(
     )
 
 
-def _is_data_mapping(words: Words, start: Rows, type_: Rows, misc: U16) -> Bools:
+def _is_data_mapping(words: U64, start: I64, type_: I64, misc: U16) -> Bools:
     """Return bool[n]: mappings without code, by `prot` if it is known, else by the misc bit.
 
     Read-only mappings stay: interpreters run Android's dex and vdex files from there, and
@@ -343,7 +341,7 @@ def _is_data_mapping(words: Words, start: Rows, type_: Rows, misc: U16) -> Bools
     return dropped
 
 
-def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
+def _events_of_tails(words: U64, end: I64, schema: Schema) -> I64 | None:
     """Return the event of each record's tail, None if all have one layout."""
     if schema.is_uniform:
         return None
@@ -354,7 +352,7 @@ def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
     return np.maximum(rows, 0)
 
 
-def _has_tail(words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent) -> Bools:
+def _has_tail(words: U64, start: I64, end: I64, type_: I64, tail_words: PerEvent) -> Bools:
     """Return bool[n]: records with a tail, not a name up to their end."""
     room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
     last_of_name = words.take(end - tail_words - 1, mode="clip")
@@ -459,7 +457,7 @@ def _has_build_id(records: Records, asks: Bools) -> Bools:
     return has
 
 
-def _reads_as_build_id(records: Records, rows: Rows) -> Bools:
+def _reads_as_build_id(records: Records, rows: I64) -> Bools:
     """Return which of these MMAP2 records have a build id that cannot be device and inode.
 
     A build id follows its size, 1 to 20, as a 32-bit number, and is padded with zeros. The kernel's

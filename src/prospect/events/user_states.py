@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I32, I64, U8, U64, Bools
     from prospect.events.sample_schema import Trailing
 
-    Words = U64
-    Rows = I64
 
 _WORD_BYTES = 8
 _MASK_LOW = np.uint64((1 << 32) - 1)
@@ -39,20 +37,20 @@ class _States(NamedTuple):
     `registers_at` i64[k] is the place of the registers; `registers` is None if they stay there.
     """
 
-    sample: Rows
+    sample: I64
     abi: U8
-    registers_at: Rows
+    registers_at: I64
     registers: U64 | None
     stack_block: I32
-    stack_begin: Rows
+    stack_begin: I64
     stack_bytes: I32
 
 
 class _Calls(NamedTuple):
     """The branches of one window's samples, `length` i64[k] of each."""
 
-    sample: Rows
-    length: Rows
+    sample: I64
+    length: I64
     source: U64
     target: U64
 
@@ -78,7 +76,7 @@ class UserStateColumns:
         self._states: list[_States] = []
         self._calls: list[_Calls] = []
         self._blocks: list[U8] = []
-        self._words: Words | None = None
+        self._words: U64 | None = None
         self.damaged = 0
         self.is_wanted = any(each.is_wanted for each in trailing)
 
@@ -93,9 +91,7 @@ class UserStateColumns:
         del self._calls[mark.calls :]
         self.damaged = mark.damaged
 
-    def append(
-        self, words: Words, at: Rows, end: Rows, rows: Rows | None, first_sample: int
-    ) -> None:
+    def append(self, words: U64, at: I64, end: I64, rows: I64 | None, first_sample: int) -> None:
         """Append the states of consecutive samples.
 
         Args:
@@ -114,7 +110,7 @@ class UserStateColumns:
             place = _Place(sample[of_event], at[of_event], end[of_event])
             self._append_event(words, place, self._trailing[row])
 
-    def _append_event(self, words: Words, place: _Place, trailing: Trailing) -> None:
+    def _append_event(self, words: U64, place: _Place, trailing: Trailing) -> None:
         if not trailing.is_wanted:
             return
         if trailing.has_raw:
@@ -144,7 +140,7 @@ class UserStateColumns:
             )
         )
 
-    def _registers(self, words: Words, at: Rows, trailing: Trailing) -> U64:
+    def _registers(self, words: U64, at: I64, trailing: Trailing) -> U64:
         """Return the registers, 0 for those that only other events' samples have."""
         count = len(trailing.registers)
         found = words.take(at[:, None] + np.arange(count), mode="clip")
@@ -154,7 +150,7 @@ class UserStateColumns:
         registers[:, np.searchsorted(self._numbers, trailing.registers)] = found
         return registers
 
-    def _block_of(self, words: Words) -> int:
+    def _block_of(self, words: U64) -> int:
         if words is not self._words:
             self._words = words
             self._blocks.append(words.view(np.uint8))
@@ -232,10 +228,10 @@ class UserStateColumns:
 class _Counted(NamedTuple):
     """Samples with a number of items, which begin at `at`; samples end at `end`."""
 
-    sample: Rows
-    at: Rows
-    end: Rows
-    items: Rows
+    sample: I64
+    at: I64
+    end: I64
+    items: I64
 
     def behind(self, words_each: int) -> _Place:
         return _Place(self.sample, self.at + words_each * self.items, self.end)
@@ -244,16 +240,16 @@ class _Counted(NamedTuple):
 class _Place(NamedTuple):
     """The word of the next field in samples; a place after `end` means a cut sample."""
 
-    sample: Rows
-    at: Rows
-    end: Rows
+    sample: I64
+    at: I64
+    end: I64
 
-    def behind_raw(self, words: Words) -> _Place:
+    def behind_raw(self, words: U64) -> _Place:
         """Skip raw data: u32 size, then bytes up to a whole word."""
         size = (words.take(self.at, mode="clip") & _MASK_LOW).astype(np.int64)
         return self._replace(at=self.at + (size + 4 + 7) // _WORD_BYTES)
 
-    def counted(self, words: Words, words_each: int, has_index: bool) -> _Counted:  # noqa: FBT001 - a fact of the layout
+    def counted(self, words: U64, words_each: int, has_index: bool) -> _Counted:  # noqa: FBT001 - a fact of the layout
         """Read a count; if its items would end after the sample, the place is beyond it."""
         begin = self.at + 1 + has_index
         room = np.maximum(self.end - begin, 0) // words_each
@@ -266,14 +262,14 @@ class _Place(NamedTuple):
 class _Read(NamedTuple):
     """The states of samples, and their places."""
 
-    abi: Rows
-    registers_at: Rows
-    stack_at: Rows
-    stack_bytes: Rows
+    abi: I64
+    registers_at: I64
+    stack_at: I64
+    stack_bytes: I64
     is_cut: Bools
 
 
-def _read_state(words: Words, place: _Place, trailing: Trailing) -> _Read:
+def _read_state(words: U64, place: _Place, trailing: Trailing) -> _Read:
     at, end = place.at, place.end
     is_cut = at > end
     abi_ = np.zeros(len(at), np.int64)
@@ -301,6 +297,6 @@ def _read_state(words: Words, place: _Place, trailing: Trailing) -> _Read:
     return _Read(abi_, registers_at, at + 1, stack_bytes, is_cut)
 
 
-def _calls(words: Words, counted: _Counted) -> _Calls:
+def _calls(words: U64, counted: _Counted) -> _Calls:
     entries = segments(counted.at, _BRANCH_WORDS * counted.items)[::_BRANCH_WORDS]
     return _Calls(counted.sample, counted.items, words.take(entries), words.take(entries + 1))

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from prospect.events.sample_schema import PerEvent, Schema
     from prospect.live.source import Gate
 
-    Words = U64
-    Rows = I64
-    Flags = Bools
 
 # A drain with fewer of these is not searched.
 _FEW = 256
@@ -118,16 +115,16 @@ class RecordLimiter:
         """Return whether one look should not read more than this."""
         return size_bytes > self.most_bytes or self.side_records > MOST_SIDE_RECORDS
 
-    def _superseded(self, words: Words, renames: Rows) -> Rows:
+    def _superseded(self, words: U64, renames: I64) -> I64:
         """Return the renames that a later one of the same thread follows."""
         task = words.take(renames + 1)
         end = renames + (words.take(renames) >> _SIZE_SHIFT).view(np.int64)
         order = np.lexsort((words.take(end + self._time_from_end), task))
         is_followed = task[order[:-1]] == task[order[1:]]
-        followed: Rows = renames[order[:-1][is_followed]]
+        followed: I64 = renames[order[:-1][is_followed]]
         return followed
 
-    def _beyond(self, words: Words, start: Rows) -> Rows:
+    def _beyond(self, words: U64, start: I64) -> I64:
         """Return the records beyond the bound of their process; count those that pass."""
         pid = (words.take(start + 1) & _MASK_LOW).astype(np.uint32).view(np.int32)
         order = np.argsort(pid, kind="stable")
@@ -158,7 +155,7 @@ def _time_from_end(schema: Schema) -> int:
     return time if isinstance(time, int) else int(time[0])
 
 
-def without_records(words: Words, start: Rows) -> bytes:
+def without_records(words: U64, start: I64) -> bytes:
     """Return records without those that begin at the words `start`, in any order."""
     start = np.sort(start)
     end = start + (words.take(start) >> _SIZE_SHIFT).view(np.int64)
@@ -172,14 +169,14 @@ class RecordStarts:
     """The positions at which records of a kind begin."""
 
     def __init__(self) -> None:
-        self._parts: list[Rows] = []
+        self._parts: list[I64] = []
 
-    def append(self, words: Words, positions: Positions) -> None:
+    def append(self, words: U64, positions: Positions) -> None:
         """Add positions of a batch."""
         del words
         self._parts.append(np.asarray(positions, np.int64))
 
-    def all(self) -> Rows:
+    def all(self) -> I64:
         """Return all positions, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._parts])
 
@@ -250,16 +247,16 @@ class _Lives(NamedTuple):
     """
 
     key: U64
-    life: Rows
-    start: Rows
-    is_fork: Flags
-    is_exit: Flags
-    is_birth: Flags
-    is_own: Flags
+    life: I64
+    start: I64
+    is_fork: Bools
+    is_exit: Bools
+    is_birth: Bools
+    is_own: Bools
     time_ns: U64
 
 
-def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
+def _of_short_lives(words: U64, schema: Schema, until_ns: int) -> I64:
     """Return the words at which the records of short lives begin."""
     samples, others = _SampleStarts(), RecordStarts()
     looks = Looks(schema.least_fixed_words)
@@ -302,7 +299,7 @@ def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
     parent_key = _keys(parent, moment[order][is_birth]) + np.uint64(1)
     if not _keep_ancestors(has_ended, ordered, pid, parent, parent_key):
         return np.empty(0, np.int64)
-    dropped: Rows = ordered.start[has_ended[life] & ~is_sample]
+    dropped: I64 = ordered.start[has_ended[life] & ~is_sample]
     return dropped
 
 
@@ -322,12 +319,12 @@ def _keys(pid: U64, moment: U64) -> U64:
     return (short << np.uint64(_TIME_BITS + 1)) | (moment << np.uint64(1))
 
 
-def _ended(lives: _Lives, until_ns: int) -> Flags:
+def _ended(lives: _Lives, until_ns: int) -> Bools:
     """Return bool[life]: whether a life has its birth, the exits of all threads, and no sample."""
     count = int(lives.life[-1]) + 1
     first = np.flatnonzero(np.append(True, lives.life[1:] != lives.life[:-1]))
 
-    def number(chosen: Flags) -> Rows:
+    def number(chosen: Bools) -> I64:
         return np.bincount(lives.life[chosen], minlength=count)
 
     is_known = lives.is_birth[first] & (number(lives.start < 0) == 0)
@@ -335,12 +332,12 @@ def _ended(lives: _Lives, until_ns: int) -> Flags:
         number(lives.is_exit & lives.is_own) > 0
     )
     is_late = number(lives.time_ns >= np.uint64(max(until_ns, 0))) > 0
-    result: Flags = is_known & has_ended & ~is_late
+    result: Bools = is_known & has_ended & ~is_late
     return result
 
 
 def _keep_ancestors(
-    has_ended: Flags, lives: _Lives, pid: U64, parent: U64, parent_key: U64
+    has_ended: Bools, lives: _Lives, pid: U64, parent: U64, parent_key: U64
 ) -> bool:
     """Unset `has_ended` of lives with kept descendants, which inherit their names and mappings.
 
@@ -358,12 +355,12 @@ def _keep_ancestors(
     return False
 
 
-def _at(words: Words, place: Rows) -> U64:
+def _at(words: U64, place: I64) -> U64:
     """Return words at places; a target's records may be shorter than the fields of their kind."""
     return words.take(place, mode="clip")
 
 
-def _of(words: Words, start: Rows, schema: Schema, name: str) -> U64:
+def _of(words: U64, start: I64, schema: Schema, name: str) -> U64:
     """Return u64[n] a field of samples; 0 for samples of an unknown event."""
     offset: PerEvent = schema.sample[name]
     if isinstance(offset, int):

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from prospect.store.engine import Engine
     from prospect.store.file_schema import Head
 
-    Numbers = U64
     Columns = dict[str, NDArray[Any]]
 
 
@@ -319,7 +318,7 @@ class _Merge:
         )
         copy_to_file(self._store, self._engine, content, self._into.path(kind), head)
 
-    def _stacks(self) -> tuple[Columns, Numbers, Numbers]:
+    def _stacks(self) -> tuple[Columns, U64, U64]:
         """Return the frames of the segment's stacks, and the changed stacks, as `without_rare`."""
         engine = self._engine
         none = np.empty(0, np.uint64)
@@ -361,9 +360,7 @@ def _summary(source: str, stack: str) -> str:
     )
 
 
-def without_rare(
-    frames: Columns, stack: Numbers, count: I64, least: int
-) -> tuple[Columns, Numbers, Numbers]:
+def without_rare(frames: Columns, stack: U64, count: I64, least: int) -> tuple[Columns, U64, U64]:
     """Remove the inner frames that fewer samples than a bound share.
 
     Args:
@@ -423,7 +420,7 @@ def _shared(node: I64, leaf: I64, count: I64, tree: tuple[I64, I64], least: int)
     return above
 
 
-def _new_frames(frames: Columns, functions: Numbers, pairs: I64) -> Columns:
+def _new_frames(frames: Columns, functions: U64, pairs: I64) -> Columns:
     """Return the columns of frames that represent a leaf below a frame."""
     above, leaf = pairs
     outside = np.append(frames["stack"], _NONE).take(above)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from prospect.store.tables import Queries
 
     Columns = dict[str, NDArray[Any]]
-    Index = I32
 
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
@@ -58,8 +57,8 @@ class Names(NamedTuple):
     functions: FunctionTable
     locations: LocationTable
     stacks: StackTable | None
-    location_of_row: Index
-    stack_of_row: Index | None
+    location_of_row: I32
+    stack_of_row: I32 | None
 
 
 def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
@@ -93,7 +92,7 @@ def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
     return Names(objects, functions, locations, table, location[:count], stack_of_row)
 
 
-def _functions(engine: Queries, numbers: U64) -> tuple[ObjectTable, FunctionTable, U64, Index]:
+def _functions(engine: Queries, numbers: U64) -> tuple[ObjectTable, FunctionTable, U64, I32]:
     """Return objects, functions by name, the distinct numbers, and the row of each."""
     wanted = np.unique(numbers)
     engine.register("wanted_functions", {"wanted": wanted})
@@ -179,7 +178,7 @@ def _frames(engine: Queries, numbers: U64) -> Columns | None:
     return {name: found[name].take(order) for name in _FRAMES}
 
 
-def _stack_table(frames: Columns, location: Index, wanted: U64) -> tuple[StackTable, Index]:
+def _stack_table(frames: Columns, location: I32, wanted: U64) -> tuple[StackTable, I32]:
     row_of = row_finder(frames["stack"])
     caller = row_of(frames["caller"]).astype(np.int32)
     # In the order of depth a caller precedes its callee. Anything else is damage.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.store.engine import Columns
 
-    Numbers = U64
-
 
 _US = 1000  # nanoseconds
 _FIRST = (1).to_bytes(8, "little")
@@ -97,11 +95,11 @@ def _number(*words: object) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 
 
-def _numbers(values: Sequence[int]) -> Numbers:
+def _numbers(values: Sequence[int]) -> U64:
     return np.array(values, np.uint64)
 
 
-def _function_numbers(profile: CompleteProfile) -> Numbers:
+def _function_numbers(profile: CompleteProfile) -> U64:
     """Return u64[f]; nameless functions of an object share a number for each reason."""
     objects, functions = profile.objects, profile.functions
     keys = list(zip(objects.path, objects.kind.tolist(), objects.build_id, strict=True))
@@ -119,7 +117,7 @@ def _function_numbers(profile: CompleteProfile) -> Numbers:
     )
 
 
-def _stack_numbers(profile: CompleteProfile, functions: Numbers) -> Numbers:
+def _stack_numbers(profile: CompleteProfile, functions: U64) -> U64:
     """Return u64[s]; each is a hash of the frame's place and its caller's number."""
     stacks = profile.stacks
     if stacks is None:
@@ -137,7 +135,7 @@ def _stack_numbers(profile: CompleteProfile, functions: Numbers) -> Numbers:
     ):
         outside = found[caller] if caller >= 0 else none
         found.append(stack_number(outside, places[at], mode))
-    numbers: Numbers = np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
+    numbers: U64 = np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
     return numbers
 
 
@@ -155,8 +153,8 @@ def stack_number(caller: bytes, place: bytes, mode: int) -> bytes:
 
 def _sample_columns(
     profile: CompleteProfile,
-    functions: Numbers,
-    stacks: Numbers,
+    functions: U64,
+    stacks: U64,
     separate: Collection[str],
     services: Mapping[int, str],
 ) -> dict[str, Any]:
@@ -263,7 +261,7 @@ def _process_groups(
     return np.array(group, np.int64), np.array(one_of, np.int64)
 
 
-def _function_columns(profile: CompleteProfile, numbers: Numbers) -> dict[str, Any]:
+def _function_columns(profile: CompleteProfile, numbers: U64) -> dict[str, Any]:
     functions, objects = profile.functions, profile.objects
     owner = functions.object_index
     of_object = _numbers(
@@ -292,9 +290,7 @@ def _function_columns(profile: CompleteProfile, numbers: Numbers) -> dict[str, A
     }
 
 
-def _stack_columns(
-    profile: CompleteProfile, functions: Numbers, numbers: Numbers
-) -> dict[str, Any]:
+def _stack_columns(profile: CompleteProfile, functions: U64, numbers: U64) -> dict[str, Any]:
     stacks, locations = profile.stacks, profile.locations
     none = np.empty(0, np.int32)
     caller = none if stacks is None else stacks.caller_index

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I64, U8, U64, Bools
     from prospect.symbols.table import SymbolTable
 
-    Numbers = I64
-
 
 _PREFIXES = [f"[{name}] ".encode() for name in KIND_NAMES]
 _PLACE_BITS, _PLACES = 17, 1 << 29
@@ -241,14 +239,14 @@ def _short_locations(first: int, table: bytes) -> tuple[array[int], array[int]]:
     return array("i", ends), array("i", lines)
 
 
-def _packed(column: Numbers) -> array[int]:
+def _packed(column: I64) -> array[int]:
     found = array("i")
     # A table has at most 24 KB, an entry covers 16 bytes of code: no offset needs more bits.
     found.frombytes(column.astype(np.int32).tobytes())
     return found
 
 
-def _lines_of(minor: int, first: int, table: U8) -> tuple[Numbers, Numbers]:
+def _lines_of(minor: int, first: int, table: U8) -> tuple[I64, I64]:
     """Return the rising ends of pieces, in bytes of code, and the line of each."""
     if minor >= _LOCATIONS_SINCE:
         ends, lines = _locations(first, table)
@@ -258,7 +256,7 @@ def _lines_of(minor: int, first: int, table: U8) -> tuple[Numbers, Numbers]:
     return ends, np.where((lines > 0) & (lines < _MOST_LINE), lines, 0)
 
 
-def _locations(first: int, table: U8) -> tuple[Numbers, Numbers]:
+def _locations(first: int, table: U8) -> tuple[I64, I64]:
     start = np.flatnonzero(table & _ENTRY)
     head = table.take(start).astype(np.int64)
     code = head >> 3 & 15
@@ -269,7 +267,7 @@ def _locations(first: int, table: U8) -> tuple[Numbers, Numbers]:
     return 2 * np.cumsum((head & 7) + 1), lines
 
 
-def _signed(table: U8, at: Numbers) -> Numbers:
+def _signed(table: U8, at: I64) -> I64:
     """Read numbers of 6 bits a byte, the lowest first, until a byte without 0x40."""
     value = np.zeros(len(at), np.int64)
     goes_on = np.ones(len(at), np.bool_)
@@ -283,14 +281,14 @@ def _signed(table: U8, at: Numbers) -> Numbers:
     return np.where(value & 1, -(value >> 1), value >> 1)
 
 
-def _linetable(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
+def _linetable(first: int, pairs: I64) -> tuple[I64, I64]:
     delta = pairs[:, 1]
     has_none = delta == _NO_LINE
     steps = np.where(has_none, 0, np.where(delta > _NO_LINE, delta - 256, delta))
     return np.cumsum(pairs[:, 0]), np.where(has_none, 0, first + np.cumsum(steps))
 
 
-def _lnotab(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
+def _lnotab(first: int, pairs: I64) -> tuple[I64, I64]:
     """Read pairs of bytes of code to skip and lines to add after them."""
     steps = np.where(pairs[:, 1] >= _NO_LINE, pairs[:, 1] - 256, pairs[:, 1])
     line = first + np.concatenate([[0], np.cumsum(steps)])

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prospect.assembly.raw.raw_records import RawRecords
     from prospect.columns.array_types import F64, U32, U64, Bools
 
-    Words = U64
 
 _REGISTERS = 4  # after the capabilities
 _OP_CTL, _OP_DATA, _OP_DATA2, _OP_DATA3 = (_REGISTERS + 8 * row for row in (0, 2, 3, 4))
@@ -86,7 +85,7 @@ def decode(raw: RawRecords) -> dict[str, NDArray[Any]]:
     }
 
 
-def _sources(capabilities: U32, data2: Words) -> NDArray[np.str_]:
+def _sources(capabilities: U32, data2: U64) -> NDArray[np.str_]:
     low, high = _bits(data2, 0, 3), _bits(data2, 6, 2)
     is_zen4 = (capabilities >> np.uint32(_CAPS_ZEN4) & np.uint32(1)) != 0
     found = np.where(
@@ -96,20 +95,20 @@ def _sources(capabilities: U32, data2: Words) -> NDArray[np.str_]:
     return np.where(is_remote_memory, "DRAM of another node", found)
 
 
-def _named(names: dict[int, str], number: Words) -> NDArray[np.str_]:
+def _named(names: dict[int, str], number: U64) -> NDArray[np.str_]:
     known = np.array([names.get(value, "") for value in range(32)])
     return known.take(number.astype(np.int64))
 
 
-def _bits(register: Words, first: int, count: int) -> Words:
+def _bits(register: U64, first: int, count: int) -> U64:
     return register >> np.uint64(first) & np.uint64((1 << count) - 1)
 
 
-def _is_set(register: Words, bit: int) -> Bools:
+def _is_set(register: U64, bit: int) -> Bools:
     return np.asarray(_bits(register, bit, 1) != 0, np.bool_)
 
 
-def _where(has_value: Bools, value: Words) -> F64:
+def _where(has_value: Bools, value: U64) -> F64:
     return np.where(has_value, value.astype(np.float64), np.nan)
 
 

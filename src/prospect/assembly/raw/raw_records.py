@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prospect.events.record_columns import Events, RawData
     from prospect.profile.model import Profile
 
-    Rows = I64
 
 _SIZE_BYTES = 4
 _MASK_LOW = np.uint64((1 << 32) - 1)
@@ -42,7 +41,7 @@ class RawRecords:
         size: i64[k] bytes of each sample's data.
     """
 
-    def __init__(self, event: EventDescription, data: RawData, rows: Rows) -> None:
+    def __init__(self, event: EventDescription, data: RawData, rows: I64) -> None:
         self.event = event.name
         self.config = event.attr.config
         self._bytes = data.words.view(np.uint8)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I8, I64, U64, Bools
     from prospect.events.record_columns import Samples
 
-    Rows = I64
 
 _OTHER, _INTERPRETER, _LOOP = 0, 1, 2
 
@@ -43,10 +42,10 @@ class _Native(NamedTuple):
         kind: i8[w] _OTHER, _INTERPRETER or _LOOP.
     """
 
-    length: Rows
+    length: I64
     words: U64
-    stack: Rows
-    place: Rows
+    stack: I64
+    place: I64
     kind: I8
 
 
@@ -111,7 +110,7 @@ def _with_python_frames(samples: Samples, python: RuntimeSamples) -> Samples:
     return with_user_part(samples, stacks.sample, Chains(length, words))
 
 
-def _entries(samples: Samples, stacks: RuntimeStacks) -> Rows:
+def _entries(samples: Samples, stacks: RuntimeStacks) -> I64:
     """Number the pairs of a process and a stack's outermost Python function, i64[s].
 
     The same native code starts threads of one process that begin with the same function.
@@ -125,8 +124,8 @@ def _entries(samples: Samples, stacks: RuntimeStacks) -> Rows:
 
 
 def _outer_frames_of_others(
-    native: _Native, outer: Rows, entry: Rows, is_whole: Bools
-) -> tuple[Rows, Rows]:
+    native: _Native, outer: I64, entry: I64, is_whole: Bools
+) -> tuple[I64, I64]:
     """Find the native frames that stacks lack outside their Python frames, in the longest stacks.
 
     Args:
@@ -178,7 +177,7 @@ def _native_frames(samples: Samples, ip: U64, stacks: RuntimeStacks) -> _Native:
     return _Native(length, words, stack, place, kind.astype(np.int8))
 
 
-def _run_counts(stacks: RuntimeStacks) -> Rows:
+def _run_counts(stacks: RuntimeStacks) -> I64:
     """Return the number of runs of each stack, including runs without a shown frame."""
     runs = np.zeros(len(stacks.sample), np.int64)
     length = np.diff(stacks.start)
@@ -186,7 +185,7 @@ def _run_counts(stacks: RuntimeStacks) -> Rows:
     return runs
 
 
-def _matched(native: _Native, runs: Rows, is_cut: Bools) -> tuple[Rows, Rows]:
+def _matched(native: _Native, runs: I64, is_cut: Bools) -> tuple[I64, I64]:
     """Match frames of the loop with runs.
 
     Args:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from prospect.events.runtime_records import CodeText, RuntimeImage, RuntimeRecords
 
     Chain = list[tuple[int, int, int]]
-    Rows = I64
-    Words = U64
 
 _LOW = (1 << 32) - 1
 
@@ -191,12 +189,12 @@ class V8Code(Record):
 
     is_mine: Bools
     runs: Bools
-    pid: Rows
-    files: dict[int, tuple[Words, Words]]
-    builtins: Words
-    entries: Words
+    pid: I64
+    files: dict[int, tuple[U64, U64]]
+    builtins: U64
+    entries: U64
 
-    def kinds(self, kind: I8, stack: Rows, address: Words, words: Words) -> I8:
+    def kinds(self, kind: I8, stack: I64, address: U64, words: U64) -> I8:
         """Return the kinds of native frames of V8, and unchanged those of other stacks.
 
         Args:
@@ -218,7 +216,7 @@ class V8Code(Record):
         found[rows] = np.where(is_entry, _ENTRY, np.where(is_own, _OWN, 0))
         return found
 
-    def _is_in_file(self, pid: Rows, address: Words) -> Bools:
+    def _is_in_file(self, pid: I64, address: U64) -> Bools:
         """Return which addresses are in a mapped file; all if a process's files are unknown."""
         found = np.ones(len(pid), np.bool_)
         for one, (begin, end) in self.files.items():
@@ -229,7 +227,7 @@ class V8Code(Record):
         return found
 
 
-def find_v8_code(events: Events, records: RuntimeRecords, rows: Rows, is_mine: Bools) -> V8Code:
+def find_v8_code(events: Events, records: RuntimeRecords, rows: I64, is_mine: Bools) -> V8Code:
     """Find the code of V8's processes.
 
     Args:
@@ -267,7 +265,7 @@ def find_v8_code(events: Events, records: RuntimeRecords, rows: Rows, is_mine: B
     )
 
 
-def _files_of(events: Events, pid: int) -> tuple[Words, Words]:
+def _files_of(events: Events, pid: int) -> tuple[U64, U64]:
     """Return begin and end of the files that a process has mapped, in the order of addresses."""
     mmaps = events.mmaps
     rows = np.flatnonzero(mmaps.pid == pid)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from prospect.columns.array_types import I64, U8, U64
     from prospect.events.record_columns import Events, RawData, UserStates
 
-    Rows = I64
-    Words = U64
 
 _WORD_BYTES = 8
 _PIECE_WORDS = 64
@@ -45,11 +43,11 @@ class _Stacks(Record):
         piece_begin: i64[p] first word of the piece in the raw data.
     """
 
-    key: Words
-    begin: Rows
-    pieces: Rows
-    piece_key: Words
-    piece_begin: Rows
+    key: U64
+    begin: I64
+    pieces: I64
+    piece_key: U64
+    piece_begin: I64
 
 
 def with_copies_of_waits(events: Events, info: RecordingInfo, row: int) -> Events:
@@ -66,7 +64,7 @@ def with_copies_of_waits(events: Events, info: RecordingInfo, row: int) -> Event
     return replace(events, samples=replace(samples, user=user, data=data.chosen(others)))
 
 
-def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int) -> UserStates:
+def _with_copies(states: UserStates, data: RawData, chosen: I64, sp_number: int) -> UserStates:
     """Return the states with copies, for the chosen rows of raw data."""
     size = data.sizes(chosen)
     chosen, size = chosen[size >= _WORD_BYTES], size[size >= _WORD_BYTES]
@@ -101,7 +99,7 @@ def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int
     return replace(states, blocks=(*states.blocks, block), **columns)
 
 
-def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
+def _stacks(words: U64, key: U64, begin: I64, size: I64) -> _Stacks:
     """Find the stacks and the pieces in raw data; leave out damaged ones."""
     body = size // _WORD_BYTES - 1
     pieces, new = body % _PIECE_WORDS, body // _PIECE_WORDS
@@ -125,7 +123,7 @@ def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
     )
 
 
-def _copy(words: Words, found: _Stacks, used: Rows, block: U8) -> Rows:
+def _copy(words: U64, found: _Stacks, used: I64, block: U8) -> I64:
     """Write the concatenated copies of some stacks; return the bytes of each."""
     most = int(found.pieces.max(initial=0))
     copies = block.view("<u8").reshape(len(used), most * _PIECE_WORDS)
@@ -148,7 +146,7 @@ def _copy(words: Words, found: _Stacks, used: Rows, block: U8) -> Rows:
     return held
 
 
-def _room(stacks: Rows, each_bytes: int) -> tuple[Rows, U8]:
+def _room(stacks: I64, each_bytes: int) -> tuple[I64, U8]:
     """Return the stacks that fit into the memory limit, and the memory."""
     stacks = stacks[: MOST_COPIED_BYTES // max(each_bytes, 1)]
     size_bytes = len(stacks) * each_bytes

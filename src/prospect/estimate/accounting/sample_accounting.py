@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import ClockTable
 
-    Rows = I64
 
 # The kind of a gap: idle as far as the kernel's accounting says so, or regardless of it.
 _BUSY, _IDLE, _MAY_BE_IDLE = 0, 1, 2
@@ -68,17 +67,17 @@ class TickCounts(NamedTuple):
         busy: ticks without a sample without evidence that the CPU was idle.
     """
 
-    expected: Rows
-    recorded: Rows
-    lost: Rows
-    throttled: Rows
-    idle: Rows
-    busy: Rows
+    expected: I64
+    recorded: I64
+    lost: I64
+    throttled: I64
+    idle: I64
+    busy: I64
 
     @property
-    def closure(self) -> Rows:
+    def closure(self) -> I64:
         """Expected ticks that no other column accounts for, i64[r]; negative for too many."""
-        closure: Rows = self.expected - sum(self[1:])
+        closure: I64 = self.expected - sum(self[1:])
         return closure
 
     @property
@@ -86,7 +85,7 @@ class TickCounts(NamedTuple):
         """The closure error as a share of the expected ticks, f64[r]."""
         return self.closure / np.maximum(self.expected, 1)
 
-    def summed(self, group: Rows, group_count: int) -> TickCounts:
+    def summed(self, group: I64, group_count: int) -> TickCounts:
         """Return the sums of rows by group."""
         return TickCounts(
             *(np.bincount(group, column, group_count).astype(np.int64) for column in self)
@@ -94,8 +93,8 @@ class TickCounts(NamedTuple):
 
 
 def count_ticks(
-    profile: ProfileByFunction, grid: Grid, group: Rows, idle_s: F64
-) -> tuple[TickCounts, Rows, int]:
+    profile: ProfileByFunction, grid: Grid, group: I64, idle_s: F64
+) -> tuple[TickCounts, I64, int]:
     """Count ticks by clock and CPU, over all stretches.
 
     `group` i64[c] is the clock and CPU of each clock row, `idle_s` f64[g] how long each CPU was
@@ -111,10 +110,10 @@ def count_ticks(
     hits_zero = looked_up(looked_up(is_zero, profile.samples.hit_index), grid.sample_index)
     is_idle = np.append(hits_zero, True)
 
-    def summed(ticks: F64 | Rows) -> Rows:
+    def summed(ticks: F64 | I64) -> I64:
         return np.rint(np.bincount(group, ticks, group_count)).astype(np.int64)
 
-    def by_clock(ticks: F64 | Rows) -> Rows:
+    def by_clock(ticks: F64 | I64) -> I64:
         return summed(np.bincount(grid.stretches.clock_index, ticks, len(clocks)))
 
     gaps = find_gaps(grid, profile.clock_stops)
@@ -175,7 +174,7 @@ def _is_idle_before(grid: Grid, is_idle: Bools) -> Bools:
     return both
 
 
-def _missing(grid: Grid, gaps: Gaps, group: Rows, is_idle: Bools, has_accounting: Bools) -> Rows:
+def _missing(grid: Grid, gaps: Gaps, group: I64, is_idle: Bools, has_accounting: Bools) -> I64:
     """Return i64[g, GAP_KINDS, _STATES]: missing ticks by group of clock rows."""
     period_ns = grid.stretches.period_ns.take(gaps.stretch)
     limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
@@ -195,7 +194,7 @@ def _missing(grid: Grid, gaps: Gaps, group: Rows, is_idle: Bools, has_accounting
     return ticks.astype(np.int64).reshape(-1, GAP_KINDS, _STATES)
 
 
-def _most_idle(idle_s: F64, period_s: F64, cpu_clocks: Rows, expected: Rows) -> F64:
+def _most_idle(idle_s: F64, period_s: F64, cpu_clocks: I64, expected: I64) -> F64:
     """Return f64[g]: how many ticks of each clock may be idle by the kernel's accounting.
 
     Args:
@@ -213,7 +212,7 @@ def _most_idle(idle_s: F64, period_s: F64, cpu_clocks: Rows, expected: Rows) -> 
     return np.nan_to_num(most, nan=np.inf)
 
 
-def _by_accounting(missing: Rows, most_idle: F64, idle_hits: Rows) -> tuple[Rows, F64]:
+def _by_accounting(missing: I64, most_idle: F64, idle_hits: I64) -> tuple[I64, F64]:
     """Count ticks that may be idle as idle, as far as the kernel's accounting allows.
 
     Args:
@@ -236,7 +235,7 @@ def _by_accounting(missing: Rows, most_idle: F64, idle_hits: Rows) -> tuple[Rows
     return known, np.maximum(left, 0.0)
 
 
-def _share_out(reported: Rows, missing: Rows, room: F64, has_others: Bools) -> tuple[Rows, Rows]:
+def _share_out(reported: I64, missing: I64, room: F64, has_others: Bools) -> tuple[I64, I64]:
     """Charge losses to the gaps that may hold them.
 
     Losses at the very end of a run have no record with their time. Ticks missing next to losses are
@@ -297,7 +296,7 @@ class SampleAccounting(Record):
 
     cpu: I32
     by_cpu: TickCounts
-    clock_cpu: Rows
+    clock_cpu: I64
     clock: U8
     period_ns: F64
     by_clock: TickCounts
@@ -354,7 +353,7 @@ def sample_accounting(
     )
 
 
-def _unwatched_s(profile: ProfileByFunction, group: Rows, clock_cpu: Rows) -> float:
+def _unwatched_s(profile: ProfileByFunction, group: I64, clock_cpu: I64) -> float:
     clocks, run = profile.clocks, profile.run
     ran_ns = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
     by_clock = np.bincount(group, ran_ns.astype(np.float64))

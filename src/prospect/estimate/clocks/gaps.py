@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockStopTable
 
-    Rows = I64
-    Numbers = F64
 
 GAP_INNER = 0
 GAP_FULL = 1  # the kernel's buffer was full at some time in the gap
@@ -48,12 +46,12 @@ class Gaps(Record):
         due_ns: f64[g] when the tick before the first missing one was due, from the stretch's start.
     """
 
-    stretch: Rows
-    kind: Rows
-    count: Rows
-    before: Rows
-    after: Rows
-    due_ns: Numbers
+    stretch: I64
+    kind: I64
+    count: I64
+    before: I64
+    after: I64
+    due_ns: F64
 
     def __len__(self) -> int:
         return len(self.stretch)
@@ -68,9 +66,9 @@ class MissingTicks(NamedTuple):
         at_end: i64[s] those after each stretch's last sample.
     """
 
-    after: Rows
-    number: Rows
-    at_end: Rows
+    after: I64
+    number: I64
+    at_end: I64
 
 
 class _Ends(Record):
@@ -87,12 +85,12 @@ class _Ends(Record):
     """
 
     has_samples: Bools
-    first: Rows
-    last: Rows
-    tick_before: Numbers
-    last_tick: Numbers
-    first_phase_ns: Numbers
-    last_phase_ns: Numbers
+    first: I64
+    last: I64
+    tick_before: F64
+    last_tick: F64
+    first_phase_ns: F64
+    last_phase_ns: F64
 
 
 def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
@@ -134,7 +132,7 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     return gaps
 
 
-def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks:
+def missing_of_one_clock(grid: Grid, stretch: I64, start: I64) -> MissingTicks:
     """Return missing ticks if each CPU has one clock, whose gaps hold no other clock's samples.
 
     Args:
@@ -152,9 +150,7 @@ def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks
     return MissingTicks(row, count, at_end.astype(np.int64))
 
 
-def missing_of_bank(
-    grid: Grid, line: tuple[Numbers, Numbers], stretch: Rows, start: Rows
-) -> MissingTicks:
+def missing_of_bank(grid: Grid, line: tuple[F64, F64], stretch: I64, start: I64) -> MissingTicks:
     """Return missing ticks if the gap of a clock may hold samples of other clocks.
 
     Args:
@@ -192,7 +188,7 @@ def missing_of_bank(
     return MissingTicks(row, missing.astype(np.int64), at_end.astype(np.int64))
 
 
-def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Number]]:
+def _by_sample(row: I64, count: NDArray[_Number]) -> tuple[I64, NDArray[_Number]]:
     """Add up ticks before the same sample; return the samples, ascending, and the sums."""
     order = np.argsort(row, kind="stable")
     order = order[count.take(order) > 0]
@@ -201,7 +197,7 @@ def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Numbe
     return row.take(first), np.add.reduceat(count, first) if len(first) else count
 
 
-def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
+def tick_bounds(grid: Grid) -> tuple[F64, F64]:
     """Return each stretch's first tick, f64[s] ns from its start, and its number of ticks.
 
     Ticks before a throttle and after it count; in between there are none.
@@ -211,7 +207,7 @@ def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
     return first_ns, np.clip(ends.last_tick - ends.tick_before, 0.0, _MOST_TICKS)
 
 
-def window_ticks(grid: Grid, clock_end_ns: U64) -> Numbers:
+def window_ticks(grid: Grid, clock_end_ns: U64) -> F64:
     """Return how many ticks each timer that ran before a window has in it, f64[r].
 
     They follow from the phase of its first stretch, even if the timer was stopped later. The grid
@@ -223,11 +219,11 @@ def window_ticks(grid: Grid, clock_end_ns: U64) -> Numbers:
     end_ns = clock_end_ns.take(stretches.clock_index[rows]).astype(np.int64)
     length_ns = np.maximum(end_ns, begin_ns) - begin_ns
     ticks = np.floor((length_ns - _ends(grid).first_phase_ns[rows]) / stretches.period_ns[rows])
-    counted: Numbers = np.clip(ticks + 1, 0.0, _MOST_TICKS)
+    counted: F64 = np.clip(ticks + 1, 0.0, _MOST_TICKS)
     return counted
 
 
-def throttled_ticks(grid: Grid) -> Numbers:
+def throttled_ticks(grid: Grid) -> F64:
     """Return f64[s]: how many ticks passed between each stretch and the one before it.
 
     This is the time from the last possible tick before a throttle to the first one after it, less
@@ -243,7 +239,7 @@ def throttled_ticks(grid: Grid) -> Numbers:
     # If no tick followed, the last period is incomplete.
     ticks = np.where(ends.has_samples, ticks, np.floor(ticks))
     ticks[stretches.is_first] = 0.0
-    clipped: Numbers = np.clip(ticks, 0.0, _MOST_TICKS)
+    clipped: F64 = np.clip(ticks, 0.0, _MOST_TICKS)
     return clipped
 
 
@@ -296,7 +292,7 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> Bools:
     return holds
 
 
-def _sampled_ns(grid: Grid, rows: Rows, otherwise_ns: Rows) -> Rows:
+def _sampled_ns(grid: Grid, rows: I64, otherwise_ns: I64) -> I64:
     """Return i64 the times of the grid's samples; `otherwise_ns` for -1."""
     sampled_ns, is_there = otherwise_ns.copy(), rows >= 0
     sampled_ns[is_there] = grid.time_ns.take(grid.sample_index.take(rows[is_there]))

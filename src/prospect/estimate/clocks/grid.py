@@ -31,16 +31,11 @@ from prospect.profile.model import NO_CPU, STOP_THROTTLED
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from prospect.columns.array_types import F64, I64, U64, Bools, Ints
-
-    Rows = I64
-    Numbers = F64
-    from collections.abc import Iterator
-
     from prospect.profile.model import ClockStopTable, ClockTable, Profile
 
 # Samples that share one estimate of the phase: few enough to follow restarts, many enough that the
@@ -72,12 +67,10 @@ _SAMPLES_AT_ONCE = 1 << 16
 _CPU_BITS = 16  # of a CPU's number in a sample
 
 
-def earliest_ns(period_ns: Numbers) -> Numbers:
+def earliest_ns(period_ns: F64) -> F64:
     """Return how long before its tick a sample of a timer may seem to come, f64[s]."""
     longest = period_ns * _MOST_EARLIEST
-    earliest: Numbers = np.clip(
-        period_ns * _EARLIEST, np.minimum(_LEAST_EARLIEST_NS, longest), longest
-    )
+    earliest: F64 = np.clip(period_ns * _EARLIEST, np.minimum(_LEAST_EARLIEST_NS, longest), longest)
     return earliest
 
 
@@ -91,11 +84,11 @@ class Phases(Record):
             period.
     """
 
-    start: Rows
-    first_block: Rows
-    block_ns: Numbers
+    start: I64
+    first_block: I64
+    block_ns: F64
 
-    def at(self, rows: Rows, stretch: Rows) -> Numbers:
+    def at(self, rows: I64, stretch: I64) -> F64:
         """Return the phase at samples, f64[r].
 
         `stretch` is i64[r], or [1] if all are in one.
@@ -106,7 +99,7 @@ class Phases(Record):
         return self.block_ns.take(number)
 
 
-def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns: Numbers) -> Phases:
+def grid_phases(residues_ns: Callable[[slice], F64], start: I64, period_ns: F64) -> Phases:
     """Estimate the phase of each sample's grid.
 
     The phase of a block is its earliest sample near the place where its samples are closest
@@ -148,7 +141,7 @@ def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns:
     return Phases(start, np.cumsum(blocks) - blocks, _settled(running, stretch))
 
 
-def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:
+def _settled(phase_ns: F64, stretch: I64) -> F64:
     """Undo apparent restarts that were times in which every sample came late.
 
     A timer is never early and a restart only delays it, so a phase never goes back: if a later
@@ -168,7 +161,7 @@ def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:
     return earliest
 
 
-def _block_phases(residue_ns: Numbers, period_ns: Numbers) -> Numbers:
+def _block_phases(residue_ns: F64, period_ns: F64) -> F64:
     """Return the phase of each block of sorted residues, f64[blocks]."""
     ring = np.concatenate((residue_ns, residue_ns[:, : _DENSE - 1] + period_ns[:, None]), axis=1)
     spread = ring[:, _DENSE - 1 :] - residue_ns
@@ -177,7 +170,7 @@ def _block_phases(residue_ns: Numbers, period_ns: Numbers) -> Numbers:
     guard = np.minimum(spread[rows, densest], earliest_ns(period_ns))
     earliest = residue_ns[rows, densest] - guard
     found = np.count_nonzero(residue_ns < earliest[:, None], axis=1)
-    phases: Numbers = residue_ns[rows, found]
+    phases: F64 = residue_ns[rows, found]
     return phases
 
 
@@ -252,16 +245,16 @@ class Members(Record):
         start: i64[s + 1] where each stretch begins.
     """
 
-    start: Rows
+    start: I64
 
     def __len__(self) -> int:
         return int(self.start[-1])
 
-    def stretch_of(self, rows: Rows) -> Rows:
+    def stretch_of(self, rows: I64) -> I64:
         """Return the stretch of each of some samples, i64[r]."""
         return np.searchsorted(self.start, rows, "right") - 1
 
-    def of_part(self, part: slice) -> Rows:
+    def of_part(self, part: slice) -> I64:
         """Return the stretch of each sample of a part, i64[rows], or [1] if all have the same.
 
         Both broadcast with columns of the part's length.
@@ -273,11 +266,11 @@ class Members(Record):
         edges = np.clip(self.start[first : last + 2], part.start, part.stop)
         return stretches.repeat(np.diff(edges))
 
-    def filled(self) -> Rows:
+    def filled(self) -> I64:
         """Return the stretches that have samples."""
         return np.flatnonzero(np.diff(self.start))
 
-    def counted(self, chosen: Bools) -> Rows:
+    def counted(self, chosen: Bools) -> I64:
         """Return how many samples of each stretch are chosen, i64[s]."""
         counts, filled = np.zeros(len(self.start) - 1, np.int64), self.filled()
         first = self.start.take(filled)
@@ -301,10 +294,10 @@ class Jumps(Record):
         last: f64[s] that of each stretch's last sample; 0 if it has none.
     """
 
-    row: Rows
-    tick: Numbers
-    before: Numbers
-    last: Numbers
+    row: I64
+    tick: F64
+    before: F64
+    last: F64
 
 
 class _Since(NamedTuple):
@@ -313,11 +306,11 @@ class _Since(NamedTuple):
     `stretch` is from `Members.of_part`, `period_ns` is its column of periods.
     """
 
-    stretch: Rows
-    period_ns: Numbers
-    since_ns: Numbers
-    whole: Numbers
-    residue_ns: Numbers
+    stretch: I64
+    period_ns: F64
+    since_ns: F64
+    whole: F64
+    residue_ns: F64
 
 
 class Periods(Record):
@@ -336,12 +329,12 @@ class Periods(Record):
         whole = np.floor(since_ns / period_ns)
         return _Since(stretch, period_ns, since_ns, whole, since_ns - whole * period_ns)
 
-    def residues_ns(self, part: slice) -> Numbers:
+    def residues_ns(self, part: slice) -> F64:
         """Return a part's time since the stretch's start, modulo the period, f64[rows]."""
         return self.since_begin(part).residue_ns
 
 
-def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
+def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, F64]:
     """Find the tick of each sample, and its delay.
 
     The delays, f64[m] in ns, overwrite the memory of the samples' times.
@@ -369,9 +362,7 @@ def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
     return _jumps(tick, members), late_ns
 
 
-def _give_own_ticks(
-    tick: Numbers, late_ns: Numbers, again: Rows, members: Members, period_ns: Numbers
-) -> None:
+def _give_own_ticks(tick: F64, late_ns: F64, again: I64, members: Members, period_ns: F64) -> None:
     """Give two samples with the same tick a tick each: a timer expires once a period.
 
     The second one was early, as phases are estimates, if it seems later than half a period. Else
@@ -398,7 +389,7 @@ def _give_own_ticks(
     late_ns[late[is_free]] += period[is_free]
 
 
-def _jumps(tick: Numbers, members: Members) -> Jumps:
+def _jumps(tick: F64, members: Members) -> Jumps:
     is_jump = np.zeros(len(tick), np.bool_)
     for part in members.parts():
         first = max(part.start - 1, 0)
@@ -427,28 +418,28 @@ class Grid(Record):
     """
 
     stretches: Stretches
-    recorded: Rows
+    recorded: I64
     members: Members
     sample_index: Ints
     time_ns: U64
     phases: Phases
     jumps: Jumps
-    late_ns: Numbers
+    late_ns: F64
     ran_before: Bools
 
     def __len__(self) -> int:
         return len(self.sample_index)
 
     @property
-    def start(self) -> Rows:
+    def start(self) -> I64:
         """First rows of each stretch's samples, i64[s + 1]."""
         return self.members.start
 
-    def phase_ns(self, rows: Rows) -> Numbers:
+    def phase_ns(self, rows: I64) -> F64:
         """Return the phase of the grid around some samples, f64[r]."""
         return self.phases.at(rows, self.members.stretch_of(rows))
 
-    def due_ns(self, part: slice) -> Numbers:
+    def due_ns(self, part: slice) -> F64:
         """Return when the ticks of a part of the samples were due, from their stretch's start."""
         begin_ns = self.stretches.begin_ns.take(self.members.of_part(part)).astype(np.uint64)
         since_ns = self.time_ns.take(self.sample_index[part]) - begin_ns
@@ -493,7 +484,7 @@ def as_window(grid: Grid, begin_ns: int) -> Grid:
     return replace(grid, ran_before=ran)
 
 
-def _pieces(stretches: Stretches, time_ns: U64, bounds: list[tuple[int, int]]) -> tuple[Rows, Rows]:
+def _pieces(stretches: Stretches, time_ns: U64, bounds: list[tuple[int, int]]) -> tuple[I64, I64]:
     """Return where each stretch's samples begin and how many there are, up to the next stretch.
 
     A sample at the time of a throttle belongs to the stretch that the throttle ends.
@@ -551,11 +542,11 @@ def _by_clock(profile: Profile) -> tuple[Ints, U64, list[tuple[int, int]]]:
     return order, time_ns, bounds
 
 
-def _narrowed(order: Rows) -> Ints:
+def _narrowed(order: I64) -> Ints:
     return order.astype(np.int32) if len(order) <= _MOST_NARROW else order
 
 
-def _groups(profile: Profile) -> tuple[Rows, NDArray[Any], int]:
+def _groups(profile: Profile) -> tuple[I64, NDArray[Any], int]:
     """Number the combinations of event, clock and CPU that have a timer, from 1.
 
     Returns:

@@ -21,7 +21,6 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from prospect.columns.array_types import F64
 
-    Floats = F64
 
 _CONFIDENCE = 0.95
 
@@ -37,9 +36,9 @@ class ClusterSums(NamedTuple):
         samples: how many samples W represents.
     """
 
-    of_rows: Floats
-    squares: Floats
-    products: Floats
+    of_rows: F64
+    squares: F64
+    products: F64
     total: float
     total_squares: float
     hosts: int
@@ -49,9 +48,9 @@ class ClusterSums(NamedTuple):
 class Shares(NamedTuple):
     """Shares, f64[r], each with the limits of its 95 % interval."""
 
-    share: Floats
-    low: Floats
-    high: Floats
+    share: F64
+    low: F64
+    high: F64
 
 
 def shares_of(sums: ClusterSums) -> Shares:
@@ -83,10 +82,10 @@ class Difference(NamedTuple):
         freedom: degrees of freedom of `t`; infinite if only samples were counted.
     """
 
-    before: Floats
-    after: Floats
-    half: Floats
-    t: Floats
+    before: F64
+    after: F64
+    half: F64
+    t: F64
     freedom: float
 
 
@@ -98,21 +97,21 @@ class Side(NamedTuple):
         total: f64[h] amount of all rows.
     """
 
-    rows: Floats
-    total: Floats
+    rows: F64
+    total: F64
     samples: int
 
     @property
-    def share(self) -> Floats:
+    def share(self) -> F64:
         """Each row's share, f64[r]."""
         return np.asarray(self.rows.sum(axis=1) / max(self.total.sum(), 1.0), np.float64)
 
-    def influence(self) -> Floats:
+    def influence(self) -> F64:
         """Return the part of each host in the error of each share, f64[r, h]."""
         over = self.rows - self.share[:, None] * self.total[None, :]
         return np.asarray(over / max(self.total.sum(), 1.0), np.float64)
 
-    def counted_variance(self) -> Floats:
+    def counted_variance(self) -> F64:
         """Return the variance of each share for independent samples, f64[r]."""
         return np.asarray(self.share * (1.0 - self.share) / max(self.samples, 1), np.float64)
 
